@@ -23,6 +23,11 @@ def gelu(x):
     return 0.5 * x * (1.0 + _erf(x / math.sqrt(2.0)))
 
 
+def cosine_distances(a, b):
+    """1 - cos of the angle between the rows, all of length 1; exact where they are nearly the same."""
+    return 0.5 * ((a - b) ** 2).sum(axis=-1)
+
+
 def find_model_dir():
     spec = importlib.util.find_spec(WEIGHTS_PACKAGE)
     if spec is None:
@@ -41,6 +46,8 @@ class SentenceEncoder:
         self.layer_norm_eps = config["layer_norm_eps"]
         self.tokenizer = Tokenizer.from_file(str(model_dir / "tokenizer.json"))
         self.tokenizer.no_padding()
+        limits = json.loads((model_dir / "sentence_bert_config.json").read_text())
+        self.tokenizer.enable_truncation(limits["max_seq_length"])
         with safe_open(model_dir / "model.safetensors", framework="np") as file:
             self.weights = {name: file.get_tensor(name) for name in file.keys()}
 
