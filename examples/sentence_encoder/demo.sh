@@ -5,6 +5,7 @@
 #
 # sample/ holds what the layer receives and the result (write_sample.py made it). This needs a shell, od and awk.
 set -eu
+export LC_ALL=C  # a point in numbers
 
 sample=$(dirname "$0")/sample
 splitq=${1:?usage: demo.sh SPLITQ}
