@@ -10,7 +10,7 @@ SOURCES = $$(git ls-files '*.cpp' '*.hpp' '*.h' '*.c')
 .PHONY: demo test format lint install clean
 
 demo:
-	@scripts/setup.sh build python
+	@scripts/setup.sh build
 	cmake --preset release $(CI_FLAGS)
 	cmake --build --preset release --target splitq_cli
 	examples/sentence_encoder/demo.sh build/release
