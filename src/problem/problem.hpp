@@ -47,8 +47,21 @@ void for_each_tensor(Set& t, F&& f) {
 
 using Tensors = TensorSet<TensorView>;
 
+TensorSet<TensorInfo> info(const Tensors& tensors);
+
+/// The tensors that a direction writes; every other one is only read.
+template <class Set, class F>
+void for_each_written(Direction direction, Set& t, F&& f) {
+  if (direction == Direction::kForward) {
+    f("out", t.out), f("softmax_lse", t.softmax_lse);
+  } else {
+    f("dq", t.dq), f("dk", t.dk), f("dv", t.dv), f("dbias", t.dbias), f("dsink", t.dsink);
+  }
+}
+
 struct Problem {
   Direction direction = Direction::kForward;
+  Device device{};               // where the tensors lie; kAuto is resolved to kCpu
   DType dtype = DType::kFp32;    // of q, k, v, out and their gradients
   std::int64_t batch = 0;        // sequences
   std::int64_t heads_q = 0;
@@ -65,6 +78,7 @@ struct Problem {
   std::uint64_t seed = 0, offset = 0;
   bool deterministic = false;
   // Visible keys: i + off - window_left <= j <= i + off + window_right; causal is window_right = min(., 0).
+  // A side that hides nothing at these lengths is -1, so that one computation has one description.
   std::int64_t window_left = -1;  // -1: unlimited
   std::int64_t window_right = -1;
 
@@ -77,13 +91,17 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
-/// Checks shapes, types, strides, devices and option values, and writes the description. Touches no tensor data.
+/// Checks shapes, types, strides, devices, pointers and option values, and writes the description. Reads no tensor data.
 Status make_problem(const ForwardTensors& tensors, const Options& options, Problem* problem);
 Status make_problem(const BackwardTensors& tensors, const Options& options, Problem* problem);
 
 /// The call's views, gathered.
 Tensors gather(const ForwardTensors& tensors, const Options& options);
 Tensors gather(const BackwardTensors& tensors, const Options& options);
+
+/// Checks what make_problem() checks of the views alone: null and misaligned data, mixed devices, written tensors
+/// that overlap themselves or others. For a call with the pointers changed.
+Status check_views(Direction direction, const Tensors& tensors);
 
 /// Checks the values of the index tensors: cu_seqlens monotone and inside the tensors, lengths inside
 /// their sequences and tables, block_table entries that a length reaches inside the pool.

@@ -18,3 +18,9 @@ struct [[nodiscard]] Status {
 };
 
 }  // namespace splitq
+
+/// Leaves the function with the first status that is not ok.
+#define SPLITQ_TRY(expression)                                               \
+  do {                                                                       \
+    if (::splitq::Status status_ = (expression); !status_.ok()) return status_; \
+  } while (false)
