@@ -1,0 +1,199 @@
+// attend and grad: attention, and its gradients, of tensors in .npy files.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "commands.hpp"
+#include "flags.hpp"
+#include "output.hpp"
+#include "tensor.hpp"
+
+namespace splitq::cli {
+namespace {
+
+/// Every tensor of a call. Forward uses a part of them.
+struct Call {
+  BackwardTensors tensors;
+  Options options;
+};
+
+struct Input {
+  const char* flag;
+  const char* help;
+  Content content;
+  bool fp32;      // always; else of the call's type
+  bool required;
+  bool backward;  // of grad alone
+  TensorView& (*slot)(Call&);
+};
+
+#define SPLITQ_SLOT(member) [](Call& call) -> TensorView& { return call.member; }
+
+constexpr Input kInputs[] = {
+    {"--q", "(B, Sq, Hq, D), or packed (total, Hq, D)", Content::kReal, false, true, false, SPLITQ_SLOT(tensors.q)},
+    {"--k", "(B, Sk, Hkv, D), packed (total, Hkv, D), or paged (pages, page size, Hkv, D)", Content::kReal, false,
+     true, false, SPLITQ_SLOT(tensors.k)},
+    {"--v", "As k, with its own head size Dv", Content::kReal, false, true, false, SPLITQ_SLOT(tensors.v)},
+    {"--dout", "Gradient of the output", Content::kReal, false, true, true, SPLITQ_SLOT(tensors.dout)},
+    {"--dlse", "Gradient of the log-sum-exp", Content::kReal, true, false, true, SPLITQ_SLOT(tensors.dlse)},
+    {"--bias", "Added to the logits: (B|1, Hq|1, Sq|1, Sk)", Content::kReal, true, false, false,
+     SPLITQ_SLOT(options.bias)},
+    {"--mask", "bool, true where a key is visible: (B|1, Hq|1, Sq|1, Sk)", Content::kBool, false, false, false,
+     SPLITQ_SLOT(options.mask)},
+    {"--alibi", "Slopes: (Hq) or (B, Hq)", Content::kReal, true, false, false, SPLITQ_SLOT(options.alibi_slopes)},
+    {"--sink", "Logits that take part in the denominator alone: (Hq)", Content::kReal, true, false, false,
+     SPLITQ_SLOT(options.sink)},
+    {"--cu-seqlens-q", "Where packed sequences begin: (B + 1), int32 or int64", Content::kIndex, false, false, false,
+     SPLITQ_SLOT(options.cu_seqlens_q)},
+    {"--cu-seqlens-k", "The same for k and v", Content::kIndex, false, false, false,
+     SPLITQ_SLOT(options.cu_seqlens_k)},
+    {"--seqlens-q", "Used lengths: (B)", Content::kIndex, false, false, false, SPLITQ_SLOT(options.seqlens_q)},
+    {"--seqlens-k", "Used lengths of k and v: (B)", Content::kIndex, false, false, false,
+     SPLITQ_SLOT(options.seqlens_k)},
+    {"--block-table", "Pages of each sequence: (B, max pages). k and v are pages", Content::kIndex, false, false,
+     false, SPLITQ_SLOT(options.block_table)},
+};
+
+using Shape = std::vector<std::int64_t>;
+
+Shape shape_of(const TensorView& view) { return {view.shape.begin(), view.shape.begin() + view.rank}; }
+
+/// The shapes of what forward writes. Where q or v is malformed any shape will do: the library refuses q or v.
+Shape out_shape(const Call& call) {
+  Shape shape = shape_of(call.tensors.q);
+  const TensorView& v = call.tensors.v;
+  shape.back() = v.shape[v.rank - 1];
+  return shape;
+}
+
+Shape lse_shape(const Call& call) {
+  const TensorView& q = call.tensors.q;
+  return q.rank == kMaxRank ? Shape{q.shape[0], q.shape[2], q.shape[1]} : Shape{q.shape[1], q.shape[0]};
+}
+
+struct Output {
+  const char* flag;
+  const char* help;
+  bool fp32;
+  bool backward;      // of grad alone
+  bool always;        // else computed only if its file is asked for
+  const char* needs;  // another flag without which it has no meaning
+  TensorView& (*slot)(Call&);
+  Shape (*shape)(const Call&);
+};
+
+#define SPLITQ_SHAPE_OF(member) [](const Call& call) { return shape_of(call.member); }
+
+constexpr Output kOutputs[] = {
+    {"--out", "The output: as q, with head size Dv", false, false, true, nullptr, SPLITQ_SLOT(tensors.out), out_shape},
+    {"--lse", "Log-sum-exp of the logits: (B, Hq, Sq), packed (Hq, total); fp32", true, false, false, nullptr,
+     SPLITQ_SLOT(tensors.softmax_lse), lse_shape},
+    {"--dq", "Gradient of q", false, true, true, nullptr, SPLITQ_SLOT(tensors.dq), SPLITQ_SHAPE_OF(tensors.q)},
+    {"--dk", "Gradient of k", false, true, true, nullptr, SPLITQ_SLOT(tensors.dk), SPLITQ_SHAPE_OF(tensors.k)},
+    {"--dv", "Gradient of v", false, true, true, nullptr, SPLITQ_SLOT(tensors.dv), SPLITQ_SHAPE_OF(tensors.v)},
+    {"--dbias", "Gradient of the bias; fp32", true, true, false, "--bias", SPLITQ_SLOT(tensors.dbias),
+     SPLITQ_SHAPE_OF(options.bias)},
+    {"--dsink", "Gradient of the sink; fp32", true, true, false, "--sink", SPLITQ_SLOT(tensors.dsink),
+     SPLITQ_SHAPE_OF(options.sink)},
+};
+
+#undef SPLITQ_SLOT
+#undef SPLITQ_SHAPE_OF
+
+class AttentionCommand {
+ public:
+  AttentionCommand(CLI::App& app, bool backward) : backward_(backward) {
+    for (const Input& input : kInputs) {
+      if (input.backward && !backward) continue;
+      app.add_option(input.flag, paths_[input.flag], input.help)
+          ->required(input.required)->type_name("FILE")->group("Input (.npy)");
+    }
+    for (const Output& output : kOutputs) {
+      if (output.backward && !backward) continue;
+      // What forward writes is what attend is for, and a by-product of grad.
+      const bool required = output.always && output.backward == backward;
+      CLI::Option* option = app.add_option(output.flag, paths_[output.flag], output.help)
+                                ->required(required)->type_name("FILE")->group("Output (.npy)");
+      if (output.needs) option->needs(app.get_option(output.needs));
+    }
+    option_flags_.add_to(app);
+    add_dtype(app, dtype_, "Convert to this type before computing; bf16 results are written as float32")
+        ->group("What is computed");
+    execution_flags_.add_to(app);
+  }
+
+  void run() {
+    Call call;
+    call.options = option_flags_.options();
+    const Execution execution = execution_flags_.execution();
+
+    OutputFiles files;
+    for (const Output& output : kOutputs) {
+      if (asked(output.flag)) files.announce(output.flag, *paths_[output.flag]);
+    }
+
+    std::vector<Tensor> inputs;
+    const std::optional<DType> dtype = dtype_.empty() ? std::nullopt : std::optional(parse_dtype(dtype_));
+    for (const Input& input : kInputs) {
+      if (!asked(input.flag)) continue;
+      inputs.push_back(load_tensor(input.flag, *paths_[input.flag], input.content, input.fp32 ? DType::kFp32 : dtype));
+      input.slot(call) = inputs.back().view;
+    }
+    if (const int rank = call.tensors.q.rank; rank < 3) {
+      throw Error(fmt::format("--q: has {} dimensions; it may be (B, Sq, Hq, D), or packed (total, Hq, D)", rank));
+    }
+
+    std::map<std::string, Tensor> outputs;
+    for (const Output& output : kOutputs) {
+      // Backward reads out and softmax_lse, so that grad computes both, asked for or not.
+      const bool needed = output.backward ? backward_ && output.always : backward_ || output.always;
+      if (!needed && !asked(output.flag)) continue;
+      const DType type = output.fp32 ? DType::kFp32 : call.tensors.q.dtype;
+      Tensor& tensor = outputs[output.flag] = make_tensor(output.flag, type, output.shape(call));
+      output.slot(call) = tensor.view;
+    }
+
+    if (backward_) {
+      // Asked first: what backward refuses should not wait for forward.
+      if (const Support support = is_supported(call.tensors, call.options, execution); !support) {
+        throw splitq::Error(support.code, support.reason);
+      }
+    }
+    const BackwardTensors& t = call.tensors;
+    forward(t.q, t.k, t.v, t.out, call.options, t.softmax_lse, execution);
+    if (backward_) backward(t, call.options, execution);
+
+    for (auto& [flag, tensor] : outputs) {
+      if (asked(flag)) files.write(flag, std::move(tensor));
+    }
+    files.publish();
+  }
+
+ private:
+  bool asked(const std::string& flag) const {
+    const auto path = paths_.find(flag);
+    return path != paths_.end() && path->second;
+  }
+
+  bool backward_;
+  std::map<std::string, std::optional<std::string>> paths_;  // by flag
+  std::string dtype_;
+  OptionFlags option_flags_;
+  ExecutionFlags execution_flags_;
+};
+
+void add(CLI::App& app, const char* name, const char* description, bool backward) {
+  CLI::App& command = *app.add_subcommand(name, description);
+  const auto state = std::make_shared<AttentionCommand>(command, backward);
+  command.callback([state] { state->run(); });
+}
+
+}  // namespace
+
+void add_attend_command(CLI::App& app) { add(app, "attend", "Compute attention", false); }
+void add_grad_command(CLI::App& app) { add(app, "grad", "Compute the gradients of attention", true); }
+
+}  // namespace splitq::cli
