@@ -163,27 +163,37 @@ Status check_same_device(const char* name, const TensorView& view, const char* f
                                      to_string(resolve_device(first.device)), first_name));
 }
 
+Status check_on_cpu(const char* name, const TensorView& view, const char* what) {
+  if (resolve_device(view.device).kind == DeviceKind::kCpu) return {};
+  return Status::unsupported(fmt::format("{}: on {}; must be on cpu for {}", name, to_string(view.device), what));
+}
+
+Status check_views(std::span<const NamedView> views) {
+  const NamedView* first = nullptr;
+  for (const NamedView& v : views) {
+    SPLITQ_TRY(check_view(v.name, *v.view));
+    if (!v.view->given()) continue;
+    if (first == nullptr) first = &v;
+    SPLITQ_TRY(check_same_device(v.name, *v.view, first->name, *first->view));
+  }
+  for (const NamedView& v : views) {
+    if (!v.written) continue;
+    SPLITQ_TRY(check_written_once(v.name, *v.view));
+    for (const NamedView& other : views) {
+      if (other.view != v.view) SPLITQ_TRY(check_disjoint(v.name, *v.view, other.name, *other.view));
+    }
+  }
+  return {};
+}
+
 Status check_views(Direction direction, const Tensors& tensors) {
-  Status status;
-  // The first error wins.
-  auto keep = [&status](auto&& check) {
-    if (status.ok()) status = check();
-  };
-  const char* first_name = nullptr;
-  const TensorView* first = nullptr;
-  for_each_tensor(tensors, [&](const char* name, const TensorView& view) {
-    keep([&] { return check_view(name, view); });
-    if (!status.ok() || !view.given()) return;
-    if (first == nullptr) first_name = name, first = &view;
-    keep([&] { return check_same_device(name, view, first_name, *first); });
+  std::array<NamedView, 32> views;
+  std::size_t count = 0;
+  for_each_tensor(tensors, [&](const char* name, const TensorView& view) { views.at(count++) = {name, &view}; });
+  for_each_written(direction, tensors, [&](const char*, const TensorView& view) {
+    for (NamedView& v : views) v.written |= v.view == &view;
   });
-  for_each_written(direction, tensors, [&](const char* name, const TensorView& view) {
-    keep([&] { return check_written_once(name, view); });
-    for_each_tensor(tensors, [&](const char* other_name, const TensorView& other) {
-      if (&other != &view) keep([&] { return check_disjoint(name, view, other_name, other); });
-    });
-  });
-  return status;
+  return check_views(std::span(views).first(count));
 }
 
 }  // namespace splitq

@@ -1,9 +1,20 @@
 // What can be wrong with a view on its own, and with two views of one call, whatever they mean.
 #pragma once
 
+#include <span>
+
 #include "problem/problem.hpp"
 
 namespace splitq {
+
+struct NamedView {
+  const char* name;
+  const TensorView* view;
+  bool written = false;
+};
+
+/// All of the checks below, for the tensors of one call.
+Status check_views(std::span<const NamedView> views);
 
 /// Rank, type, shape, strides, address: everything that must hold before any of them is used in arithmetic.
 Status check_view(const char* name, const TensorView& view);
@@ -19,6 +30,9 @@ Status check_disjoint(const char* written_name, const TensorView& written, const
 
 /// Both lie on one device.
 Status check_same_device(const char* name, const TensorView& view, const char* first_name, const TensorView& first);
+
+/// For what no other device computes.
+Status check_on_cpu(const char* name, const TensorView& view, const char* what);
 
 /// kAuto, for a tensor, is the CPU.
 Device resolve_device(Device device);
