@@ -1,0 +1,158 @@
+#include "bench/bench_command.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "bench/measure.hpp"
+#include "bench/openblas.hpp"
+#include "bench/report.hpp"
+
+namespace splitq::bench {
+namespace {
+
+struct Arguments {
+  std::vector<std::int64_t> head_dims, seqlens;
+  std::vector<DType> dtypes;
+  std::optional<std::int64_t> heads, heads_kv;
+  std::int64_t batch = 1;
+  std::string causal = "both";
+  bool backward = false, decode = false, quick = false, no_torch = false;
+  int threads = 0;
+  std::optional<int> repeat;
+  std::string json, python, blas_core;
+};
+
+template <class T>
+std::vector<T> given_or(const std::vector<T>& given, std::vector<T> otherwise) {
+  return given.empty() ? otherwise : given;
+}
+
+std::vector<Case> cases_of(const Arguments& a) {
+  const std::int64_t heads = a.heads.value_or(a.decode ? 32 : 8);
+  const std::int64_t heads_kv = a.heads_kv.value_or(a.heads ? heads : 8);
+  if (heads % heads_kv != 0)
+    throw Error(StatusCode::kInvalidArgument,
+                fmt::format("--heads-kv: {} does not divide --heads {}; it must", heads_kv, heads));
+  const std::vector<bool> masks = a.decode || a.causal == "no" ? std::vector{false}
+                                  : a.causal == "yes"          ? std::vector{true}
+                                                               : std::vector{false, true};
+  const auto seqlens = given_or<std::int64_t>(
+      a.seqlens, a.decode ? std::vector<std::int64_t>{16384}
+                 : a.quick ? std::vector<std::int64_t>{512, 2048} : std::vector<std::int64_t>{512, 1024, 2048, 4096});
+  std::vector<Case> cases;
+  for (DType dtype : given_or(a.dtypes, {a.decode ? DType::kBf16 : DType::kFp32}))
+    for (bool backward : a.backward ? std::vector{false, true} : std::vector{false})
+      for (std::int64_t head_dim : given_or<std::int64_t>(a.head_dims, a.decode ? std::vector<std::int64_t>{128}
+                                                                             : std::vector<std::int64_t>{64, 128}))
+        for (bool causal : masks)
+          for (std::int64_t seqlen : seqlens)
+            cases.push_back({dtype, a.batch, heads, heads_kv, a.decode ? 1 : seqlen, seqlen, head_dim, causal, backward});
+  return cases;
+}
+
+/// --python, else SPLITQ_PYTHON, else a virtual environment here, else python3.
+std::string find_python(const Arguments& a) {
+  if (!a.python.empty()) return a.python;
+  if (const char* python = std::getenv("SPLITQ_PYTHON")) return python;
+  return std::filesystem::exists(".venv/bin/python") ? ".venv/bin/python" : "python3";
+}
+
+std::string chosen_backend() {
+  for (const BackendInfo& backend : backends())
+    if (backend.chosen) return backend.name;
+  return "no backend";
+}
+
+void run(const Arguments& a) {
+  const std::vector<Case> cases = cases_of(a);
+  JsonFile json(a.json);
+  OpenBlas::choose_core(a.blas_core);
+  const bool blas = OpenBlas::missing().empty();
+
+  const int threads = a.threads > 0 ? a.threads : int(std::thread::hardware_concurrency());
+  const Settings settings{threads, find_python(a)};
+  constexpr Schedule kFa1{Schedule::Rescale::kEveryStep, Schedule::Parallel::kBatchHeads};
+  const std::vector<Entrant> entrants = {
+      {"materialised", [&] { return make_materialised(settings); }},
+      {"splitq FA-1", [&] { return make_splitq(settings, kFa1, "splitq FA-1"); }},
+      {"splitq FA-2", [&] { return make_splitq(settings, Schedule{}, "splitq FA-2"); }},
+  };
+  const int rounds = a.repeat.value_or(a.quick ? 3 : 7);
+  Progress progress(int(cases.size()) * (int(2 * entrants.size()) + 1 + rounds));
+
+  // Memory first, while this process has no threads that a fork would lose.
+  std::vector<std::vector<double>> extra_bytes;
+  for (const Case& shape : cases) {
+    std::vector<double>& row = extra_bytes.emplace_back();
+    for (const Entrant& entrant : entrants) row.push_back(extra_bytes_in_child(entrant, shape)), progress.step();
+  }
+
+  std::vector<std::unique_ptr<Contestant>> contestants;
+  for (const Entrant& entrant : entrants) contestants.push_back(entrant.make());
+  Machine machine{processor_name(), threads, chosen_backend(), blas ? OpenBlas::get().core() : OpenBlas::missing(), "left out"};
+  if (!a.no_torch) {
+    try {
+      contestants.push_back(make_torch(settings));
+      machine.torch = contestants.back()->name() + ", " + settings.python;
+    } catch (const std::exception& error) {
+      machine.torch = fmt::format("not measured ({}: {})", settings.python, error.what());
+    }
+  }
+  progress.clear();
+  print_machine(machine);
+
+  std::unique_ptr<Yardstick> gemm, read;
+  if (a.decode) read = make_read_yardstick(threads);
+  else if (blas) gemm = make_gemm_yardstick(threads);
+
+  std::vector<CaseResult> results;
+  std::string wrong;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    CaseResult result = measure(cases[i], contestants, a.decode ? read.get() : gemm.get(), rounds, [&] { progress.step(); });
+    for (std::size_t j = 0; j < entrants.size(); ++j) result.rows[j].extra_bytes = extra_bytes[i][j];
+    for (const Row& row : result.rows)
+      if (!(row.difference <= tolerance(cases[i].dtype)))
+        wrong += fmt::format("\n  {} at seqlen {}: {:.1e}", row.contestant, cases[i].seqlen_k, row.difference);
+    progress.clear();
+    print_case(result, i > 0 ? &cases[i - 1] : nullptr);
+    results.push_back(std::move(result));
+  }
+  json.write(machine, results);
+  if (!wrong.empty()) throw Error(StatusCode::kInternal, "results differ from the first contestant's:" + wrong);
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("bench", "Measure attention on this machine, side by side");
+  auto a = std::make_shared<Arguments>();
+  const CLI::Range positive(std::int64_t(1), std::int64_t(1) << 24);
+  const std::map<std::string, DType> dtypes = {{"fp32", DType::kFp32}, {"fp16", DType::kFp16}, {"bf16", DType::kBf16}};
+  command->add_option("--head-dim", a->head_dims, "Head sizes (64,128; decode 128)")->delimiter(',')->check(positive);
+  command->add_option("--seqlen", a->seqlens, "Sequence lengths (512,1024,2048,4096; decode 16384)")->delimiter(',')->check(positive);
+  command->add_option("--causal", a->causal, "both, yes or no")->check(CLI::IsMember({"both", "yes", "no"}));
+  command->add_option("--dtype", a->dtypes, "fp32, fp16, bf16 (fp32; decode bf16)")->delimiter(',')->transform(CLI::CheckedTransformer(dtypes));
+  command->add_option("--heads", a->heads, "Query heads (8; decode 32)")->check(positive);
+  command->add_option("--heads-kv", a->heads_kv, "Key/value heads (as --heads; decode 8)")->check(positive);
+  command->add_option("--batch", a->batch, "Sequences (1)")->check(positive);
+  command->add_flag("--backward", a->backward, "Measure the gradients too");
+  auto* decode = command->add_flag("--decode", a->decode, "One query against a long cache, in GB/s");
+  command->get_option("--backward")->excludes(decode);
+  command->get_option("--causal")->excludes(decode);
+  command->add_option("--threads", a->threads, "Threads (all)")->check(CLI::Range(1, int(std::thread::hardware_concurrency())));
+  command->add_option("--repeat", a->repeat, "Rounds; the median is printed (7, quick 3)")->check(CLI::Range(1, 1000));
+  command->add_flag("--quick", a->quick, "Fewer lengths and rounds");
+  command->add_option("--json", a->json, "Write the results here too");
+  command->add_option("--python", a->python, "A Python with torch (SPLITQ_PYTHON, .venv, python3)");
+  command->add_flag("--no-torch", a->no_torch, "Leave PyTorch out");
+  command->add_option("--blas-core", a->blas_core, "OpenBLAS's kernel, such as SkylakeX (OPENBLAS_CORETYPE)");
+  command->callback([a] { run(*a); });
+}
+
+}  // namespace splitq::bench
