@@ -6,7 +6,7 @@
 #include <exception>
 #include <new>
 
-#include "bench_command.hpp"
+#include "bench/bench_command.hpp"
 #include "commands.hpp"
 #include "splitq/splitq.hpp"
 
@@ -22,7 +22,7 @@ int run(int argc, char** argv) {
   splitq::cli::add_grad_command(app);
   splitq::cli::add_explain_command(app);
   splitq::cli::add_doctor_command(app);
-  add_bench_command(app);
+  splitq::bench::add_bench_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
