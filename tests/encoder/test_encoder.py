@@ -1,6 +1,6 @@
 """The whole sentence encoder with its attention computed by splitq, against the fp64 computation.
 
-    test_encoder.py SPLITQ      the command line tool
+    test_encoder.py SPLITQ LIBRARY      the command line tool and libsplitq.so
 
 Exit status 127, as a shell's for a command that is not there, where a package that it needs is not installed.
 """
@@ -16,6 +16,7 @@ try:
     import numpy as np
 
     import attention
+    from c_abi import CAbi
     from encoder import SentenceEncoder, cosine_distances, find_model_dir
     from write_sample import SAMPLE, record_layers
 
@@ -33,7 +34,7 @@ TEXTS = ["", "Stop."] + SENTENCES + [" ".join(SENTENCES * 2)]
 class Encoder(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.splitq = sys.argv[1]
+        cls.splitq, cls.library = sys.argv[1:3]
         cls.encoder = SentenceEncoder()
         cls.expected = cls.encoder.encode(TEXTS, attention.reference)
 
@@ -55,11 +56,13 @@ class Encoder(unittest.TestCase):
         np.testing.assert_allclose(self.expected, alone, atol=1e-12)
 
     def test_embeddings_agree_with_fp64(self):
-        for dtype in ["fp32", "fp16", "bf16"]:
-            with self.subTest(dtype=dtype):
-                embeddings = self.encoder.encode(TEXTS, attention.CommandLine(self.splitq, dtype))
+        ways = {f"command line, {dtype}": attention.CommandLine(self.splitq, dtype) for dtype in ("fp32", "fp16", "bf16")}
+        ways |= {f"C interface, {dtype.__name__}": CAbi(self.library, dtype) for dtype in (np.float32, np.float16)}
+        for way, splitq in ways.items():
+            with self.subTest(way):
+                embeddings = self.encoder.encode(TEXTS, splitq)
                 distances = cosine_distances(embeddings, self.expected)
-                print(f"{dtype}: cosine distance to fp64, largest of {len(TEXTS)} texts: {distances.max():.1e}")
+                print(f"{way}: cosine distance to fp64, largest of {len(TEXTS)} texts: {distances.max():.1e}")
                 self.assertEqual(embeddings.shape, self.expected.shape)
                 self.assertTrue((distances <= DISTANCE_LIMIT).all(), distances)
 
@@ -89,6 +92,6 @@ class Encoder(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
+    if len(sys.argv) < 3:
         sys.exit(__doc__)
-    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
