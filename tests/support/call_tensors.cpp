@@ -5,19 +5,22 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-/// (rows, heads, dim) of the oracle as the library's shape: (outer, rows / outer, heads, dim), packed as it is.
-Shape unflatten(const oracle::Array& a, bool packed, std::int64_t outer) {
+/// (rows, heads, dim) of the oracle as the library's shape: (outer, inner, heads, dim), packed as it is.
+Shape unflatten(const oracle::Array& a, bool packed, std::int64_t outer, std::int64_t inner) {
   if (packed) return a.shape;
-  return {outer, outer == 0 ? 0 : a.shape[0] / outer, a.shape[1], a.shape[2]};
+  return {outer, inner, a.shape[1], a.shape[2]};
 }
 
 }  // namespace
 
 CallTensors::CallTensors(const AttentionCase& c, const oracle::Problem& pr) {
   const bool packed_q = !pr.cu_seqlens_q.empty(), packed_k = !pr.cu_seqlens_k.empty();
-  const std::int64_t outer_k = pr.page_size > 0 ? pr.k.shape[0] / pr.page_size : pr.batch;
-  const Shape shape_q = unflatten(pr.q, packed_q, pr.batch), shape_k = unflatten(pr.k, packed_k, outer_k);
-  const Shape shape_v = unflatten(pr.v, packed_k, outer_k);
+  const bool paged = pr.page_size > 0;
+  const std::int64_t outer_k = paged ? pr.k.shape[0] / pr.page_size : pr.batch;
+  const std::int64_t inner_k = paged ? pr.page_size : pr.seqlen_k;
+  const Shape shape_q = unflatten(pr.q, packed_q, pr.batch, pr.seqlen_q);
+  const Shape shape_k = unflatten(pr.k, packed_k, outer_k, inner_k);
+  const Shape shape_v = unflatten(pr.v, packed_k, outer_k, inner_k);
   Shape shape_out = shape_q;
   shape_out.back() = pr.head_dim_v;
   const Shape shape_lse = packed_q ? Shape{pr.heads_q, pr.q.shape[0]} : Shape{pr.batch, pr.heads_q, pr.seqlen_q};
@@ -38,7 +41,7 @@ CallTensors::CallTensors(const AttentionCase& c, const oracle::Problem& pr) {
   if (packed_k) cu_seqlens_k = indices(pr.cu_seqlens_k);
   if (!pr.seqlens_q.empty()) seqlens_q = indices(pr.seqlens_q);
   if (!pr.seqlens_k.empty()) seqlens_k = indices(pr.seqlens_k);
-  if (pr.page_size > 0) block_table = Tensor(c.index_dtype, pr.block_table, {pr.batch, pr.max_pages});
+  if (paged) block_table = Tensor(c.index_dtype, pr.block_table, {pr.batch, pr.max_pages});
 
   if (pr.dout.given()) {
     dout = Tensor(c.dtype, pr.dout, shape_out, c.layout_out);
