@@ -64,7 +64,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string words;
   for (const std::uint8_t byte : input) words += byte < std::size(kWords) ? kWords[byte] : std::string(1, char(byte));
   for (const std::string& content : {text, words}) {
-    for (const int major : {1, 2}) read(std::as_bytes(std::span(with_prefix(major, content))));
+    for (const int major : {1, 2}) {
+      const std::string file = with_prefix(major, content);
+      read(std::as_bytes(std::span(file)));
+    }
   }
   return 0;
 }
