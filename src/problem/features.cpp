@@ -85,7 +85,7 @@ std::string device_names(DeviceSet set) {
   for (const DeviceKind kind : kDevices) {
     if (contains(set, kind)) text += std::string(text.empty() ? "" : ", ") + to_string(kind);
   }
-  return text.empty() ? "–" : text;
+  return text.empty() ? "no" : text;
 }
 
 }  // namespace
