@@ -9,18 +9,14 @@
 
 namespace splitq {
 
-enum class CpuKernel : std::int32_t {
-  kTile,    // FlashAttention-2's loop over tiles, one query row per SIMD lane
-  kDecode,  // few query rows: lanes along the head dimension, keys split over workers
-};
-
-/// Tiles of the CPU backend, in rows of q (a row is one query of one head of the group) and keys.
+/// The CPU backend's choices. Rows are rows of a tile: a query of one head of the group (all heads that share keys).
+/// None of them depends on the number of threads, so that neither does a result.
 struct CpuPlan {
-  std::string instruction_set;  // "avx3", ...
-  CpuKernel kernel = CpuKernel::kTile;
-  std::int64_t tile_m = 0;      // query rows
-  std::int64_t tile_n = 0;      // keys
-  std::int64_t num_splits = 1;  // of the keys
+  std::string instruction_set;   // "avx3", ...
+  std::int64_t tile_m = 0;       // rows
+  std::int64_t tile_n = 0;       // keys
+  std::int64_t decode_rows = 0;  // sequences of at most so many rows run the decode kernel: lanes along the head dimension
+  std::int64_t split_keys = 0;   // keys of one split, a multiple of tile_n; 0: keys are not split
   int threads = 1;
   Schedule schedule{};
   bool operator==(const CpuPlan&) const = default;

@@ -1,0 +1,123 @@
+// From a problem to a plan.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cpu/instruction_sets.hpp"
+#include "cpu/parallel.hpp"
+#include "cpu/run.hpp"
+#include "plan/plan.hpp"
+
+namespace splitq {
+namespace {
+
+constexpr std::int64_t kTileKeys = 64;           // keys of a tile: their P stays in the first-level cache
+constexpr std::int64_t kPanelVectors = 3;        // of a panel of rows (cpu/simd: kTileVecs)
+constexpr std::int64_t kTileBytes = 320 * 1024;  // of a tile's rows: beside K and V, within a second-level cache of 512 KiB
+constexpr std::int64_t kMostPanels = 4;
+constexpr std::int64_t kDecodeRows = 8;          // up to here the decode kernel is faster
+constexpr std::int64_t kSplitKeys = 1024;        // a split shorter than this costs more in merging than it gains
+constexpr std::int64_t kEnoughTasks = 64;        // more need no splitting
+
+std::string names_of_instruction_sets() {
+  std::string names;
+  for (const cpu::InstructionSet& set : cpu::instruction_sets()) {
+    if (set.available) names += (names.empty() ? "" : ", ") + std::string(set.name);
+  }
+  return names;
+}
+
+/// Largest number of rows that one key/value head of one sequence can have.
+std::int64_t most_rows(const Problem& p) { return p.max_seqlen_q * p.group(); }
+
+std::int64_t choose_tile_m(const Problem& p, std::int64_t lanes) {
+  const std::int64_t width = kPanelVectors * lanes;
+  // Floats of one row: Q and O, in backward Q and dO twice, and dQ.
+  const std::int64_t floats = p.direction == Direction::kForward ? p.head_dim + p.head_dim_v
+                                                                 : 3 * p.head_dim + 2 * p.head_dim_v;
+  const std::int64_t bytes = floats * width * static_cast<std::int64_t>(sizeof(float));
+  std::int64_t rows = std::clamp<std::int64_t>(kTileBytes / bytes, 1, std::max<std::int64_t>(1, 192 / width)) * width;
+  rows = std::min(rows, std::max<std::int64_t>(1, (most_rows(p) + width - 1) / width) * width);
+  // Few sequences and heads: shorter tiles, so that there is work for every thread.
+  while (rows > width && p.batch * p.heads_kv * (most_rows(p) / rows) < kEnoughTasks / 4) rows -= width;
+  return rows;
+}
+
+/// Lanes along the head dimension need keys and values whose elements are neighbours.
+bool can_decode(const Problem& p) {
+  return p.direction == Direction::kForward && p.tensors.k.strides[p.tensors.k.rank - 1] == 1 &&
+         p.tensors.v.strides[p.tensors.v.rank - 1] == 1;
+}
+
+std::int64_t choose_split_keys(const Problem& p, const Execution& execution, const CpuPlan& plan) {
+  if (p.direction == Direction::kBackward) return 0;
+  if (execution.num_splits > 0) {
+    const std::int64_t keys = (p.max_seqlen_k + execution.num_splits - 1) / execution.num_splits;
+    return execution.num_splits == 1 ? 0 : std::max(plan.tile_n, cpu::round_up(keys, plan.tile_n));
+  }
+  if (plan.schedule != Schedule{}) return 0;
+  const std::int64_t rows = p.packed_q() ? std::max<std::int64_t>(1, most_rows(p) / std::max<std::int64_t>(1, p.batch)) : most_rows(p);
+  const std::int64_t tasks = p.batch * p.heads_kv * ((rows + plan.tile_m - 1) / plan.tile_m);
+  return tasks < kEnoughTasks && p.max_seqlen_k >= 2 * kSplitKeys ? kSplitKeys : 0;
+}
+
+Status select_cpu(const Problem& p, const Execution& execution, CpuPlan* plan) {
+  const cpu::InstructionSet* set = execution.instruction_set.empty() ? &cpu::default_instruction_set()
+                                                                     : cpu::find_instruction_set(execution.instruction_set);
+  if (set == nullptr || !set->available) {
+    return Status::unsupported(fmt::format("instruction_set: \"{}\"; this machine has {}", execution.instruction_set,
+                                           names_of_instruction_sets()));
+  }
+  if (execution.threads < 0) {
+    return Status::invalid(fmt::format("threads: {}; must be 0 (all that the process may use) or more", execution.threads));
+  }
+  if (execution.num_splits < 0) {
+    return Status::invalid(fmt::format("num_splits: {}; must be 0 (chosen) or more", execution.num_splits));
+  }
+  plan->instruction_set = set->name;
+  plan->threads = execution.threads > 0 ? execution.threads : cpu::available_threads();
+  plan->schedule = execution.schedule;
+  plan->tile_n = kTileKeys;
+  plan->tile_m = choose_tile_m(p, set->kernels().lanes);
+  plan->decode_rows = can_decode(p) && execution.schedule == Schedule{} ? kDecodeRows : 0;
+  plan->split_keys = choose_split_keys(p, execution, *plan);
+  return {};
+}
+
+}  // namespace
+
+Status select(const Problem& problem, const Execution& execution, ExecutionPlan* plan) {
+  const DeviceKind kind = execution.device.kind;
+  if (kind != DeviceKind::kAuto && kind != DeviceKind::kCpu) {
+    return Status::unsupported(fmt::format("device: {}; must be auto or cpu: no other backend is built",
+                                           kind == DeviceKind::kCuda ? "cuda" : "emulator"));
+  }
+  if (problem.device.kind != DeviceKind::kCpu) {
+    return Status::unsupported("q: lies on a device that no backend reads; must lie in CPU memory");
+  }
+  *plan = {};
+  plan->device = DeviceKind::kCpu;
+  Status status = select_cpu(problem, execution, &plan->cpu);
+  if (status.ok()) plan->workspace_bytes = cpu::workspace_bytes(problem, plan->cpu);
+  return status;
+}
+
+std::string to_string(const ExecutionPlan& plan) {
+  const CpuPlan& c = plan.cpu;
+  const bool every_step = c.schedule.rescale == Schedule::Rescale::kEveryStep;
+  const bool heads = c.schedule.parallel == Schedule::Parallel::kBatchHeads;
+  return fmt::format(
+      "backend      cpu/{}\n"
+      "threads      {}\n"
+      "tile         {} query rows x {} keys\n"
+      "decode       {}\n"
+      "split keys   {}\n"
+      "schedule     output divided by the row sum {}, parallel over {}\n"
+      "workspace    {} bytes at most\n",
+      c.instruction_set, c.threads, c.tile_m, c.tile_n,
+      c.decode_rows > 0 ? fmt::format("sequences of at most {} rows", c.decode_rows) : "never",
+      c.split_keys > 0 ? fmt::format("every {}", c.split_keys) : "no", every_step ? "in every step" : "at the end",
+      heads ? "batch x heads" : "batch x heads x query rows", plan.workspace_bytes);
+}
+
+}  // namespace splitq
