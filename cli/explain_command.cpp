@@ -172,7 +172,7 @@ class ExplainCommand {
 
   void print(const Plan& made) const {
     if (!json_) {
-      fmt::print("{}\n", made.describe());
+      fmt::print("{}", made.describe());
       return;
     }
     nlohmann::ordered_json json{{"supported", true}, {"backend", made.backend()},

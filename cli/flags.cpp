@@ -50,11 +50,20 @@ std::pair<std::int64_t, std::int64_t> parse_window(const std::string& text) {
   return {left, right};
 }
 
+/// CLI11 reads unsigned numbers with strtoull, to which -1 is the largest.
+std::string is_uint64(std::string& text) {
+  std::uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc{} && at == end) return "";
+  return fmt::format("{} is not an integer from 0 to {}", text, std::numeric_limits<std::uint64_t>::max());
+}
+
 }  // namespace
 
 void OptionFlags::add_to(CLI::App& app) {
   constexpr auto kGroup = "What is computed";
-  const CLI::Range any_uint64(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max());
+  const CLI::Validator any_uint64(is_uint64, "");
   app.add_flag("--causal", causal, "Query i sees key j if j <= i + Sk - Sq")->group(kGroup);
   app.add_option("--window", window, "Keys visible to the left and to the right; -1: all")
       ->type_name("L,R")->group(kGroup);

@@ -6,7 +6,7 @@
 #include <exception>
 #include <new>
 
-#include "bench/bench_command.hpp"
+#include "bench_command.hpp"
 #include "commands.hpp"
 #include "splitq/splitq.hpp"
 
@@ -17,7 +17,9 @@ constexpr int kFailure = 2;
 int run(int argc, char** argv) {
   CLI::App app("Exact attention, forward and backward", "splitq");
   app.set_version_flag("--version", std::string("splitq ") + splitq::version());
-  app.require_subcommand(1);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return fmt::format("splitq: {}\nRun with --help for more information.\n", error.what());
+  });
   splitq::cli::add_attend_command(app);
   splitq::cli::add_grad_command(app);
   splitq::cli::add_explain_command(app);
@@ -25,6 +27,7 @@ int run(int argc, char** argv) {
   splitq::bench::add_bench_command(app);
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) throw CLI::RequiredError("A command");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kFailure;  // 0: help and version
   }

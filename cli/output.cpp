@@ -51,7 +51,7 @@ OutputFiles::~OutputFiles() {
 void OutputFiles::announce(const std::string& argument, const std::string& path) {
   if (path.empty()) throw Error(fmt::format("{}: the file name is empty", argument));
   std::error_code error;
-  const fs::path target = fs::weakly_canonical(path, error);  // through links, so that a rename keeps them
+  const fs::path target = fs::weakly_canonical(fs::absolute(path), error);  // through links, so that a rename keeps them
   if (error) fail(argument, path, error.message());
   const fs::file_status status = fs::status(target, error);
   if (fs::exists(status) && !fs::is_regular_file(status)) {
