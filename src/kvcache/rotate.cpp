@@ -13,8 +13,7 @@ Status check_rotary(const Rotary& rotary, const char* x_name, const TensorView& 
   for (const auto& [name, view] : {std::pair{"cos", &rotary.cos}, std::pair{"sin", &rotary.sin}}) {
     if (!view->given()) return Status::invalid(fmt::format("{}: not given; must come with the other of cos and sin", name));
   }
-  const std::string because = fmt::format(" (fp32 or the type of {})", x_name);
-  SPLITQ_TRY(match_type("cos", info(rotary.cos), {DType::kFp32, x.dtype}, because.c_str()));
+  SPLITQ_TRY(match_fp32_or("cos", info(rotary.cos), x.dtype, x_name));
   SPLITQ_TRY(match_type("sin", info(rotary.sin), {rotary.cos.dtype}, ", the type of cos"));
   Extent positions{"positions"}, half{"R/2"};
   SPLITQ_TRY(match("cos", info(rotary.cos), {{positions, half}}));

@@ -62,8 +62,7 @@ Status check_types(const Infos& t) {
   fp32("sink", t.sink), fp32("dsink", t.dsink);
 
   auto fp32_or_as_q = [&](const char* name, const TensorInfo& tensor) {
-    if (t.q.dtype == DType::kFp32) return fp32(name, tensor);
-    require(name, tensor, {DType::kFp32, t.q.dtype}, ", the type of q");
+    if (status.ok()) status = match_fp32_or(name, tensor, t.q.dtype, "q");
   };
   fp32_or_as_q("bias", t.bias), fp32_or_as_q("dbias", t.dbias);
   require("mask", t.mask, {DType::kBool}, "");

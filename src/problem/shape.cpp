@@ -81,4 +81,9 @@ Status match_type(const char* name, const TensorInfo& t, std::initializer_list<D
   return Status::invalid(fmt::format("{}: type {}; must be {}{}", name, to_string(t.dtype), expected, because));
 }
 
+Status match_fp32_or(const char* name, const TensorInfo& t, DType dtype, const char* whose) {
+  if (!t.given() || dtype == DType::kFp32) return match_type(name, t, {DType::kFp32});
+  return match_type(name, t, {DType::kFp32, dtype}, fmt::format(", the type of {}", whose).c_str());
+}
+
 }  // namespace splitq

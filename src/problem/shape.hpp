@@ -32,4 +32,7 @@ Status match(const char* name, const TensorInfo& t, std::initializer_list<Shape>
 /// The tensor's type is one of these; `because` is appended to the message (", the type of q").
 Status match_type(const char* name, const TensorInfo& t, std::initializer_list<DType> any_of, const char* because = "");
 
+/// The tensor's type is fp32, or `dtype`, which is that of the tensor `whose`.
+Status match_fp32_or(const char* name, const TensorInfo& t, DType dtype, const char* whose);
+
 }  // namespace splitq
