@@ -227,7 +227,7 @@ const Refusal kWritten[] = {
      "is written"},
     {"NegativeStrides", kForward,
      [](Call& c) {
-       c.softmax_lse.data = static_cast<float*>(c.softmax_lse.data) + 30;
+       c.softmax_lse.data = static_cast<float*>(c.softmax_lse.data) + 39;
        c.softmax_lse.strides = {-20, -4, -1, 0};
      },
      "softmax_lse: shape (2, 4, 5), strides (-20, -4, -1) of fp32; must have strides under which no two elements overlap, as "
