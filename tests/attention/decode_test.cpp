@@ -69,6 +69,8 @@ void expect_same(const oracle::Array& got, const oracle::Array& want, DType dtyp
   }
 }
 
+void PrintTo(const Cache& value, std::ostream* out) { *out << value.name; }
+
 class Decode : public ::testing::TestWithParam<Cache> {};
 
 TEST_P(Decode, AppendRotateAttend) {

@@ -68,6 +68,8 @@ AttentionCase with(DType dtype, const Option& first, const Option& second) {
   return c;
 }
 
+void PrintTo(const Option& value, std::ostream* out) { *out << value.name; }
+
 class Options : public ::testing::TestWithParam<Option> {};
 
 TEST_P(Options, Alone) {

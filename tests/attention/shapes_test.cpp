@@ -12,6 +12,8 @@ struct HeadDims {
   std::int64_t qk, v;
 };
 
+void PrintTo(const HeadDims& value, std::ostream* out) { *out << value.qk << ", " << value.v; }
+
 class Shapes : public ::testing::TestWithParam<HeadDims> {};
 
 TEST_P(Shapes, HeadDim) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "support/run_case.hpp"
 #include "support/seed.hpp"
@@ -60,13 +61,14 @@ TEST(Traps, MaskWhoseLastRowsAreFalse) {
   }
 }
 
-/// Every logit near `logit`: 64 equal products, and steps of the spacing in one of them.
-void all_logits_near(oracle::Problem& pr, double q, double k, double step) {
-  std::fill(pr.q.values.begin(), pr.q.values.end(), q);
-  std::fill(pr.k.values.begin(), pr.k.values.end(), -k);
-  for (std::int64_t row = 0; row < pr.k.shape[0]; ++row)
-    for (std::int64_t h = 0; h < pr.heads_kv; ++h) pr.k(row, h, 0) += step * static_cast<double>(row % 3);
+/// Every logit near -q * k * 8: products of nearly constant vectors of 64 elements. The `spread`, no less than the
+/// spacing of the type's numbers, keeps sums inexact, as those of real tensors are.
+void all_logits_near(oracle::Problem& pr, double q, double k, double spread) {
+  for (double& x : pr.q.values) x = q * (1 + spread * x);
+  for (double& x : pr.k.values) x = -k * (1 + spread * x);
 }
+
+double spacing(DType dtype) { return std::max(1e-4, std::ldexp(1.0, -format_of(dtype).mantissa_bits)); }
 
 AttentionCase head_dim_64(DType dtype) {
   AttentionCase c;
@@ -77,7 +79,7 @@ AttentionCase head_dim_64(DType dtype) {
 TEST(Traps, LogitsNearMinus128) {
   for (const DType dtype : kDtypes) {
     AttentionCase c = head_dim_64(dtype);
-    const auto edit = [](oracle::Problem& pr) { all_logits_near(pr, 4, 4, 0.125); };
+    const auto edit = [](oracle::Problem& pr) { all_logits_near(pr, 4, 4, 0.01); };
     expect_accurate(c, edit);
     c.causal = true;
     expect_accurate(c, edit);
@@ -90,7 +92,7 @@ TEST(Traps, LogitsBelowMinus50000) {
   for (const DType dtype : kDtypes) {
     AttentionCase c = head_dim_64(dtype);
     c.backward = false;
-    const auto edit = [](oracle::Problem& pr) { all_logits_near(pr, 80, 80, 0.5); };
+    const auto edit = [&](oracle::Problem& pr) { all_logits_near(pr, 80, 80, spacing(dtype)); };
     expect_accurate(c, edit);
     c.causal = true;
     expect_accurate(c, edit);
@@ -101,7 +103,7 @@ TEST(Traps, LogitsBelowMinus50000) {
 
 TEST(Traps, GradientsOfLogitsBelowMinus50000) {
   for (const DType dtype : kDtypes)
-    expect_accurate(head_dim_64(dtype), [](oracle::Problem& pr) { all_logits_near(pr, 80, 80, 0.5); });
+    expect_accurate(head_dim_64(dtype), [&](oracle::Problem& pr) { all_logits_near(pr, 80, 80, spacing(dtype)); });
 }
 
 TEST(Traps, BiasBelowMinus50000OnEveryKey) {
@@ -118,7 +120,7 @@ TEST(Traps, LogitsThatOverflowFp32) {
   for (const double q : {1e30, -1e30}) {
     for (const std::int64_t seqlen_q : {1, 20}) {
       c.seqlen_q = seqlen_q;
-      expect_accurate(c, [q](oracle::Problem& pr) { all_logits_near(pr, q, 1e30, 1e28); });
+      expect_accurate(c, [q](oracle::Problem& pr) { all_logits_near(pr, q, 1e30, 0.01); });
     }
   }
 }
@@ -127,7 +129,7 @@ TEST(Traps, GradientsOfLogitsThatOverflowFp32AreFinite) {
   for (const double q : {1e20, -1e20}) {
     const AttentionCase c = head_dim_64(DType::kFp32);
     oracle::Problem inputs = make_inputs(c, next_seed());
-    all_logits_near(inputs, q, 1e20, 1e18);
+    all_logits_near(inputs, q, 1e20, 0.01);
     round_inputs(c, &inputs);
     const oracle::Results r = run(c, inputs);
     for (const oracle::Array* a : {&r.out, &r.softmax_lse, &r.dq, &r.dk, &r.dv})

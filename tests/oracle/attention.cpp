@@ -28,7 +28,8 @@ struct Row {
   std::vector<Real> x;       // logits
   std::vector<Real> p;       // weights before dropout, 0 where not visible
   std::vector<Real> factor;  // dropout: 0 or 1 / (1 - r); else 1
-  Real p_sink;               // the sink's share of the denominator
+  Real sink;                 // the sink's logit, -infinity where there is none
+  Real p_sink;               // its share of the denominator
   Real lse;
 };
 
@@ -92,7 +93,7 @@ template <class Real>
 Row<Real> compute_row(const Problem& pr, std::int64_t b, std::int64_t h, std::int64_t i) {
   const std::int64_t seqlen_k = pr.length_k(b);
   const Real none = -std::numeric_limits<Real>::infinity();
-  Row<Real> row{b, h, i, {}, {}, {}, {}, {}, 0, none};
+  Row<Real> row{b, h, i, {}, {}, {}, {}, {}, none, 0, none};
   row.visible.resize(seqlen_k), row.capped.resize(seqlen_k), row.x.assign(seqlen_k, none);
   row.p.resize(seqlen_k), row.factor.assign(seqlen_k, 1);
 
@@ -103,12 +104,12 @@ Row<Real> compute_row(const Problem& pr, std::int64_t b, std::int64_t h, std::in
     row.visible[j] = row.x[j] != none;
     largest = std::max(largest, row.x[j]);
   }
-  const Real sink = pr.sink.given() ? saturate(static_cast<Real>(pr.sink(h))) : none;
-  largest = std::max(largest, sink);
+  if (pr.sink.given()) row.sink = saturate(static_cast<Real>(pr.sink(h)));
+  largest = std::max(largest, row.sink);
   // With nothing to see, any finite number in place of the maximum keeps NaN out of exp().
   if (largest == none) largest = 0;
 
-  Real sum = row.p_sink = std::exp(sink - largest);
+  Real sum = row.p_sink = std::exp(row.sink - largest);
   for (std::int64_t j = 0; j < seqlen_k; ++j) {
     if (row.visible[j]) sum += row.p[j] = std::exp(row.x[j] - largest);
   }
@@ -148,6 +149,15 @@ void forward_row(const Problem& pr, const Row<Real>& row, const Rounding& round,
   results.softmax_lse.values[pr.lse_index(row.b, row.h, row.i)] = round.fp32(row.lse);
 }
 
+/// Weights from a stored softmax_lse instead of the exact sum.
+template <class Real>
+void take_weights_from(double softmax_lse, Row<Real>& row) {
+  const Real lse = static_cast<Real>(softmax_lse);
+  for (std::size_t j = 0; j < row.p.size(); ++j)
+    if (row.visible[j]) row.p[j] = std::exp(row.x[j] - lse);
+  if (row.p_sink != 0) row.p_sink = std::exp(row.sink - lse);
+}
+
 /// Gradients are summed in Real, and rounded once at the end.
 template <class Real>
 struct Sums {
@@ -155,14 +165,14 @@ struct Sums {
 };
 
 template <class Real>
-void backward_row(const Problem& pr, const Row<Real>& row, const Rounding& round, const Results& results,
+void backward_row(const Problem& pr, const Row<Real>& row, const Rounding& round, const Array& out,
                   Sums<Real>& sums) {
   const std::int64_t row_q = pr.row_q(row.b, row.i);
   const std::int64_t kv_head = pr.kv_head(row.h);
   const double* dout = vector_at(pr.dout, row_q, row.h);
   const double* q = vector_at(pr.q, row_q, row.h);
   const Real scale = static_cast<Real>(pr.scale);
-  const Real delta = dot<Real>(dout, vector_at(results.out, row_q, row.h), pr.head_dim_v);
+  const Real delta = dot<Real>(dout, vector_at(out, row_q, row.h), pr.head_dim_v);
   const Real dlse =
       pr.dlse.given() ? static_cast<Real>(pr.dlse.values[pr.lse_index(row.b, row.h, row.i)]) : Real{0};
 
@@ -184,8 +194,9 @@ void backward_row(const Problem& pr, const Row<Real>& row, const Rounding& round
   if (pr.sink.given()) sums.dsink[row.h] += row.p_sink * (dlse - delta);
 }
 
+/// `given`: the results of a forward that the backward starts from; null: the exact ones.
 template <class Real>
-Results compute(const Problem& pr, const Rounding& round) {
+Results compute(const Problem& pr, const Rounding& round, const Results* given) {
   Results results;
   // Rows that belong to no sequence keep these values.
   results.out = Array({pr.q.shape[0], pr.heads_q, pr.head_dim_v});
@@ -196,7 +207,10 @@ Results compute(const Problem& pr, const Rounding& round) {
 
   const auto zeros = [](const Array& like) { return std::vector<Real>(like.values.size()); };
   Sums<Real> sums{zeros(pr.q), zeros(pr.k), zeros(pr.v), zeros(pr.bias), zeros(pr.sink)};
-  for_each_row<Real>(pr, [&](const Row<Real>& row) { backward_row(pr, row, round, results, sums); });
+  for_each_row<Real>(pr, [&](Row<Real> row) {
+    if (given) take_weights_from(given->softmax_lse.values[pr.lse_index(row.b, row.h, row.i)], row);
+    backward_row(pr, row, round, given ? given->out : results.out, sums);
+  });
 
   const auto rounded = [](const std::vector<Real>& sum, const Array& like, auto&& rounding) {
     Array result = like;
@@ -213,10 +227,10 @@ Results compute(const Problem& pr, const Rounding& round) {
 
 }  // namespace
 
-Results attention(const Problem& problem) { return compute<double>(problem, Rounding{}); }
+Results attention(const Problem& problem) { return compute<double>(problem, Rounding{}, nullptr); }
 
-Results materialised_attention(const Problem& problem, Format type, Format bias_type) {
-  return compute<float>(problem, Rounding{false, type, bias_type});
+Results materialised_attention(const Problem& problem, Format type, Format bias_type, const Results& given) {
+  return compute<float>(problem, Rounding{false, type, bias_type}, &given);
 }
 
 }  // namespace oracle

@@ -57,7 +57,8 @@ std::int64_t broadcast_index(const Array& a, std::int64_t b, std::int64_t h, std
 Results attention(const Problem& problem);
 
 /// What a plain implementation in the tensors' type would get: products summed in fp32; weights, and the
-/// gradients of the logits, rounded to `type` before they enter the next product; results rounded.
-Results materialised_attention(const Problem& problem, Format type, Format bias_type);
+/// gradients of the logits, rounded to `type` before they enter the next product; results rounded. Its backward
+/// starts, as every backward does, from `given.out` and `given.softmax_lse`, the stored results of a forward.
+Results materialised_attention(const Problem& problem, Format type, Format bias_type, const Results& given);
 
 }  // namespace oracle

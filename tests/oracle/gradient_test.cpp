@@ -16,6 +16,8 @@ struct Named {
   AttentionCase attention;
 };
 
+void PrintTo(const Named& value, std::ostream* out) { *out << value.name; }
+
 AttentionCase base() {
   AttentionCase c;
   c.batch = 2, c.heads_q = 4, c.heads_kv = 2, c.seqlen_q = 4, c.seqlen_k = 5, c.head_dim = 3, c.head_dim_v = 2;

@@ -97,7 +97,7 @@ TEST(OracleSemantics, VeryLargeLogitsShare) {
   r = attention(pr);
   EXPECT_DOUBLE_EQ(r.out(0, 0, 0), 4);
   EXPECT_DOUBLE_EQ(r.softmax_lse(0, 0, 0), -bound);
-  r = materialised_attention(pr, kFp32, kFp32);
+  r = materialised_attention(pr, kFp32, kFp32, {});
   EXPECT_EQ(r.out(0, 0, 0), 4);
 }
 
