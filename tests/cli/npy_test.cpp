@@ -32,7 +32,7 @@ std::string message(const std::string& file) {
 }
 
 TEST(Npy, WritesWhatNumPyWrites) {
-  // numpy.save of numpy.zeros((2, 3), "float32"), NumPy 1.26: header of 128 bytes.
+  // numpy.save of numpy.zeros((2, 3), "float32"), NumPy 2.4: header of 128 bytes.
   std::string expected = std::string("\x93NUMPY\x01\x00\x76\x00", 10);
   expected += "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
   expected.resize(127, ' ');
