@@ -24,7 +24,7 @@ struct Input {
   const char* flag;
   const char* help;
   Content content;
-  bool fp32;      // always; else of the call's type
+  bool fp32;  // always; else of the call's type
   bool required;
   bool backward;  // of grad alone
   TensorView& (*slot)(Call&);
@@ -34,8 +34,8 @@ struct Input {
 
 constexpr Input kInputs[] = {
     {"--q", "(B, Sq, Hq, D), or packed (total, Hq, D)", Content::kReal, false, true, false, SPLITQ_SLOT(tensors.q)},
-    {"--k", "(B, Sk, Hkv, D), packed (total, Hkv, D), or paged (pages, page size, Hkv, D)", Content::kReal, false,
-     true, false, SPLITQ_SLOT(tensors.k)},
+    {"--k", "(B, Sk, Hkv, D), packed (total, Hkv, D), or paged (pages, page size, Hkv, D)", Content::kReal, false, true,
+     false, SPLITQ_SLOT(tensors.k)},
     {"--v", "As k, with its own head size Dv", Content::kReal, false, true, false, SPLITQ_SLOT(tensors.v)},
     {"--dout", "Gradient of the output", Content::kReal, false, true, true, SPLITQ_SLOT(tensors.dout)},
     {"--dlse", "Gradient of the log-sum-exp", Content::kReal, true, false, true, SPLITQ_SLOT(tensors.dlse)},
@@ -48,13 +48,12 @@ constexpr Input kInputs[] = {
      SPLITQ_SLOT(options.sink)},
     {"--cu-seqlens-q", "Where packed sequences begin: (B + 1), int32 or int64", Content::kIndex, false, false, false,
      SPLITQ_SLOT(options.cu_seqlens_q)},
-    {"--cu-seqlens-k", "The same for k and v", Content::kIndex, false, false, false,
-     SPLITQ_SLOT(options.cu_seqlens_k)},
+    {"--cu-seqlens-k", "The same for k and v", Content::kIndex, false, false, false, SPLITQ_SLOT(options.cu_seqlens_k)},
     {"--seqlens-q", "Used lengths: (B)", Content::kIndex, false, false, false, SPLITQ_SLOT(options.seqlens_q)},
     {"--seqlens-k", "Used lengths of k and v: (B)", Content::kIndex, false, false, false,
      SPLITQ_SLOT(options.seqlens_k)},
-    {"--block-table", "Pages of each sequence: (B, max pages). k and v are pages", Content::kIndex, false, false,
-     false, SPLITQ_SLOT(options.block_table)},
+    {"--block-table", "Pages of each sequence: (B, max pages). k and v are pages", Content::kIndex, false, false, false,
+     SPLITQ_SLOT(options.block_table)},
 };
 
 using Shape = std::vector<std::int64_t>;
@@ -109,14 +108,18 @@ class AttentionCommand {
     for (const Input& input : kInputs) {
       if (input.backward && !backward) continue;
       app.add_option(input.flag, paths_[input.flag], input.help)
-          ->required(input.required)->type_name("FILE")->group("Input (.npy)");
+          ->required(input.required)
+          ->type_name("FILE")
+          ->group("Input (.npy)");
     }
     for (const Output& output : kOutputs) {
       if (output.backward && !backward) continue;
       // What forward writes is what attend is for, and a by-product of grad.
       const bool required = output.always && output.backward == backward;
       CLI::Option* option = app.add_option(output.flag, paths_[output.flag], output.help)
-                                ->required(required)->type_name("FILE")->group("Output (.npy)");
+                                ->required(required)
+                                ->type_name("FILE")
+                                ->group("Output (.npy)");
       if (output.needs) option->needs(app.get_option(output.needs));
     }
     option_flags_.add_to(app);

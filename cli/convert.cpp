@@ -18,8 +18,10 @@ Buffer map(const Buffer& data) {
     From from;
     std::memcpy(&from, data.data() + i * sizeof(From), sizeof(From));
     To to;
-    if constexpr (std::is_same_v<From, double>) to = from_float<To>(static_cast<float>(from));
-    else to = from_float<To>(to_float(from));
+    if constexpr (std::is_same_v<From, double>)
+      to = from_float<To>(static_cast<float>(from));
+    else
+      to = from_float<To>(to_float(from));
     std::memcpy(out.data() + i * sizeof(To), &to, sizeof(To));
   }
   return out;

@@ -34,9 +34,10 @@ Json report() {
   Json json;
   json["splitq"] = version();
   json["compiler"] = compiler();
-  json["libraries"] = {{"oneTBB", TBB_VERSION_STRING},
-                       {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
-                       {"CLI11", CLI11_VERSION}};
+  json["libraries"] = {
+      {"oneTBB", TBB_VERSION_STRING},
+      {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
+      {"CLI11", CLI11_VERSION}};
   json["executable"] = executable();
 
   const Machine machine = this_machine();
@@ -83,9 +84,9 @@ void print_text(const Json& json) {
                            json["cpus"]["online"].get<int>()));
   line("memory", size_text(json["memory_bytes"]));
   for (const Json& cache : json["caches"]) {
-    line("cache", fmt::format("L{} {:<12} {:>8}, shared by cpus {}", cache["level"].get<int>(),
-                              cache["type"].get<std::string>(), size_text(cache["bytes"]),
-                              cache["cpus"].get<std::string>()));
+    line("cache",
+         fmt::format("L{} {:<12} {:>8}, shared by cpus {}", cache["level"].get<int>(), cache["type"].get<std::string>(),
+                     size_text(cache["bytes"]), cache["cpus"].get<std::string>()));
   }
   fmt::print("\nbackends\n");
   for (const Json& b : json["backends"]) {
@@ -103,8 +104,10 @@ void add_doctor_command(CLI::App& app) {
   command.add_flag("--json", *as_json, "Print JSON");
   command.callback([as_json] {
     const Json json = report();
-    if (*as_json) fmt::print("{}\n", json.dump(2));
-    else print_text(json);
+    if (*as_json)
+      fmt::print("{}\n", json.dump(2));
+    else
+      print_text(json);
   });
 }
 

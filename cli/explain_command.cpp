@@ -74,9 +74,10 @@ class ExplainCommand {
     const Execution execution = execution_flags_.execution();
     try {
       describe();
-      const Plan made = backward_ ? plan(tensors_, options_, execution)
-                                  : plan(ForwardTensors{tensors_.q, tensors_.k, tensors_.v, tensors_.out,
-                                                        tensors_.softmax_lse}, options_, execution);
+      const Plan made =
+          backward_ ? plan(tensors_, options_, execution)
+                    : plan(ForwardTensors{tensors_.q, tensors_.k, tensors_.v, tensors_.out, tensors_.softmax_lse},
+                           options_, execution);
       print(made);
     } catch (const std::runtime_error& error) {
       // For a program the refusal is an answer like any other; the exit status tells them apart.
@@ -158,7 +159,8 @@ class ExplainCommand {
 
   static void check_index_size(std::int64_t size, const char* name) {
     if (size > kMaxIndexSize) {
-      throw Error(fmt::format("{}: {}; index tensors of at most {} elements can be explained", name, size, kMaxIndexSize));
+      throw Error(
+          fmt::format("{}: {}; index tensors of at most {} elements can be explained", name, size, kMaxIndexSize));
     }
   }
 
@@ -175,8 +177,10 @@ class ExplainCommand {
       fmt::print("{}", made.describe());
       return;
     }
-    nlohmann::ordered_json json{{"supported", true}, {"backend", made.backend()},
-                                {"workspace_bytes", made.workspace_bytes()}, {"plan", nlohmann::ordered_json::array()}};
+    nlohmann::ordered_json json{{"supported", true},
+                                {"backend", made.backend()},
+                                {"workspace_bytes", made.workspace_bytes()},
+                                {"plan", nlohmann::ordered_json::array()}};
     std::istringstream lines(made.describe());
     for (std::string line; std::getline(lines, line);) json["plan"].push_back(line);
     fmt::print("{}\n", json.dump(2));

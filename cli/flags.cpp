@@ -44,8 +44,10 @@ std::pair<std::int64_t, std::int64_t> parse_window(const std::string& text) {
   const bool comma = first.ec == std::errc{} && first.ptr != end && *first.ptr == ',';
   const auto second = comma ? std::from_chars(first.ptr + 1, end, right) : first;
   if (!comma || second.ec != std::errc{} || second.ptr != end) {
-    throw Error(fmt::format("--window: '{}'; it should be L,R: the keys visible to the left and to the right, "
-                            "-1 for all", text));
+    throw Error(
+        fmt::format("--window: '{}'; it should be L,R: the keys visible to the left and to the right, "
+                    "-1 for all",
+                    text));
   }
   return {left, right};
 }
@@ -66,16 +68,25 @@ void OptionFlags::add_to(CLI::App& app) {
   const CLI::Validator any_uint64(is_uint64, "");
   app.add_flag("--causal", causal, "Query i sees key j if j <= i + Sk - Sq")->group(kGroup);
   app.add_option("--window", window, "Keys visible to the left and to the right; -1: all")
-      ->type_name("L,R")->group(kGroup);
+      ->type_name("L,R")
+      ->group(kGroup);
   app.add_option("--scale", scale, "Of the logits; default 1/sqrt(D)")
-      ->check(CLI::Number)->type_name("X")->group(kGroup);
+      ->check(CLI::Number)
+      ->type_name("X")
+      ->group(kGroup);
   app.add_option("--softcap", softcap, "Logits become C tanh(x / C); 0: off")
-      ->check(CLI::Number)->type_name("C")->group(kGroup);
+      ->check(CLI::Number)
+      ->type_name("C")
+      ->group(kGroup);
   app.add_option("--dropout", dropout, "Probability, in [0, 1), that a weight is dropped")
-      ->check(CLI::Number)->type_name("R")->group(kGroup);
+      ->check(CLI::Number)
+      ->type_name("R")
+      ->group(kGroup);
   app.add_option("--seed", seed, "Of the dropout")->check(any_uint64)->type_name("N")->group(kGroup);
   app.add_option("--offset", offset, "Of the dropout: a second number beside the seed, such as the step")
-      ->check(any_uint64)->type_name("N")->group(kGroup);
+      ->check(any_uint64)
+      ->type_name("N")
+      ->group(kGroup);
 }
 
 Options OptionFlags::options() const {
@@ -91,11 +102,16 @@ Options OptionFlags::options() const {
 void ExecutionFlags::add_to(CLI::App& app) {
   constexpr auto kGroup = "Where it runs";
   app.add_option("--device", device, "auto, cpu, cuda or emulator")
-      ->check(CLI::IsMember(names(kDevices)))->type_name("NAME")->group(kGroup);
+      ->check(CLI::IsMember(names(kDevices)))
+      ->type_name("NAME")
+      ->group(kGroup);
   app.add_option("--threads", threads, "CPU threads; 0: all that the process may use")
-      ->check(CLI::Range(0, std::numeric_limits<int>::max()))->type_name("N")->group(kGroup);
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()))
+      ->type_name("N")
+      ->group(kGroup);
   app.add_option("--instruction-set", instruction_set, "A name that doctor lists; default: the best")
-      ->type_name("NAME")->group(kGroup);
+      ->type_name("NAME")
+      ->group(kGroup);
 }
 
 Execution ExecutionFlags::execution() const {

@@ -16,8 +16,9 @@ namespace {
 
 /// As the kernel names them in /proc/cpuinfo.
 constexpr std::array<std::string_view, 20> kUsefulFeatures{
-    "ssse3",       "sse4_1",      "sse4_2",   "avx",      "f16c",     "fma",   "avx2",  "avx512f", "avx512bw", "avx512vl",
-    "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "asimd", "asimdhp", "bf16", "sve", "sve2"};
+    "ssse3",    "sse4_1",   "sse4_2",   "avx",         "f16c",        "fma",         "avx2",
+    "avx512f",  "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile",
+    "amx_bf16", "asimd",    "asimdhp",  "bf16",        "sve",         "sve2"};
 
 /// The first value of a key in /proc/cpuinfo: "key\t: value".
 std::string cpuinfo(std::string_view key) {

@@ -36,8 +36,8 @@ const TypeRow& row(Type type) {
 }
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::size_t kMaxRank = 32;      // NumPy's own limit
-constexpr std::size_t kAlignment = 64;    // of the data within the file
+constexpr std::size_t kMaxRank = 32;         // NumPy's own limit
+constexpr std::size_t kAlignment = 64;       // of the data within the file
 constexpr std::size_t kVersion1Prefix = 10;  // magic, version, two bytes of header length
 
 template <class... Args>
@@ -55,8 +55,8 @@ std::string shown(std::string_view text) {
 Type type_of(std::string_view descr) {
   constexpr const char* kReadable = "float16, float32, float64, int32, int64 and bool, little-endian, can be read";
   if (descr.empty()) fail("the element type is empty; {}", kReadable);
-  const auto* known = std::find_if(kTypes.begin(), kTypes.end(),
-                                   [&](const TypeRow& r) { return descr.substr(1) == r.descr; });
+  const auto* known =
+      std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeRow& r) { return descr.substr(1) == r.descr; });
   const bool order_matters = known != kTypes.end() && known->size > 1;
   if (order_matters && descr[0] == '>') {
     fail("the elements are big-endian ('{}'); save the array as little-endian ('<{}')", descr, known->descr);
@@ -108,7 +108,8 @@ class HeaderParser {
 
  private:
   void skip_space() {
-    while (!rest_.empty() && std::string_view(" \t\r\n").find(rest_[0]) != std::string_view::npos) rest_.remove_prefix(1);
+    while (!rest_.empty() && std::string_view(" \t\r\n").find(rest_[0]) != std::string_view::npos)
+      rest_.remove_prefix(1);
   }
 
   bool accept(char c) {
@@ -135,7 +136,8 @@ class HeaderParser {
 
   std::string_view descr() {
     skip_space();
-    if (!rest_.empty() && rest_[0] == '[') fail("the array is structured (it has fields); it should have plain numbers");
+    if (!rest_.empty() && rest_[0] == '[')
+      fail("the array is structured (it has fields); it should have plain numbers");
     return quoted();
   }
 
@@ -271,7 +273,8 @@ Array read(const std::string& path) {
 std::string make_header(Type type, std::span<const std::int64_t> shape) {
   const TypeRow& r = row(type);
   // A tuple of one element needs its comma; NumPy accepts one behind every element.
-  std::string dict = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': (", r.size > 1 ? '<' : '|', r.descr);
+  std::string dict =
+      fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': (", r.size > 1 ? '<' : '|', r.descr);
   for (std::size_t d = 0; d < shape.size(); ++d) {
     dict += fmt::format("{}{}", shape[d], d + 1 < shape.size() ? ", " : shape.size() == 1 ? "," : "");
   }

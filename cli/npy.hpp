@@ -15,8 +15,8 @@ namespace splitq::npy {
 
 enum class Type { kFloat16, kFloat32, kFloat64, kInt32, kInt64, kBool };
 
-const char* name_of(Type type);      // as NumPy writes it: "float16", ...
-std::size_t size_of(Type type);      // bytes of one element
+const char* name_of(Type type);  // as NumPy writes it: "float16", ...
+std::size_t size_of(Type type);  // bytes of one element
 
 /// The message says what the file has and what it should have; the caller puts the argument's name before it.
 class Error : public std::runtime_error {
@@ -26,8 +26,8 @@ class Error : public std::runtime_error {
 struct Header {
   Type type = Type::kFloat32;
   std::vector<std::int64_t> shape;
-  bool fortran_order = false;  // the first index runs fastest
-  std::size_t data_offset = 0; // in the file
+  bool fortran_order = false;   // the first index runs fastest
+  std::size_t data_offset = 0;  // in the file
   std::size_t data_bytes = 0;
 
   std::vector<std::int64_t> strides() const;  // in elements

@@ -51,7 +51,8 @@ OutputFiles::~OutputFiles() {
 void OutputFiles::announce(const std::string& argument, const std::string& path) {
   if (path.empty()) throw Error(fmt::format("{}: the file name is empty", argument));
   std::error_code error;
-  const fs::path target = fs::weakly_canonical(fs::absolute(path), error);  // through links, so that a rename keeps them
+  const fs::path target =
+      fs::weakly_canonical(fs::absolute(path), error);  // through links, so that a rename keeps them
   if (error) fail(argument, path, error.message());
   const fs::file_status status = fs::status(target, error);
   if (fs::exists(status) && !fs::is_regular_file(status)) {
@@ -63,7 +64,8 @@ void OutputFiles::announce(const std::string& argument, const std::string& path)
     fail(argument, path, fmt::format("the folder '{}' cannot be written to: {}", folder.string(), errno_text()));
   }
   const auto same = std::ranges::find(files_, target, &File::target);
-  if (same != files_.end()) fail(argument, path, fmt::format("is the file of {} too; each needs its own", same->argument));
+  if (same != files_.end())
+    fail(argument, path, fmt::format("is the file of {} too; each needs its own", same->argument));
   files_.push_back({argument, target});
 }
 
@@ -82,7 +84,8 @@ void OutputFiles::write(const std::string& argument, Tensor tensor) {
                        ::fchmod(fd, default_mode()) == 0;
   const std::string reason = written ? "" : errno_text();
   const bool closed = ::close(fd) == 0;
-  if (!written || !closed) fail(argument, file.target, fmt::format("cannot be written: {}", written ? errno_text() : reason));
+  if (!written || !closed)
+    fail(argument, file.target, fmt::format("cannot be written: {}", written ? errno_text() : reason));
 }
 
 void OutputFiles::publish() {

@@ -19,21 +19,29 @@ struct Accepted {
 constexpr Accepted accepted(Content content) {
   using npy::Type;
   switch (content) {
-    case Content::kReal: return {{Type::kFloat16, Type::kFloat32, Type::kFloat64}, 3};
-    case Content::kIndex: return {{Type::kInt32, Type::kInt64}, 2};
-    case Content::kBool: break;
+    case Content::kReal:
+      return {{Type::kFloat16, Type::kFloat32, Type::kFloat64}, 3};
+    case Content::kIndex:
+      return {{Type::kInt32, Type::kInt64}, 2};
+    case Content::kBool:
+      break;
   }
   return {{Type::kBool}, 1};
 }
 
 DType dtype_of(npy::Type type) {
   switch (type) {
-    case npy::Type::kFloat16: return DType::kFp16;
-    case npy::Type::kInt32: return DType::kInt32;
-    case npy::Type::kInt64: return DType::kInt64;
-    case npy::Type::kBool: return DType::kBool;
+    case npy::Type::kFloat16:
+      return DType::kFp16;
+    case npy::Type::kInt32:
+      return DType::kInt32;
+    case npy::Type::kInt64:
+      return DType::kInt64;
+    case npy::Type::kBool:
+      return DType::kBool;
     case npy::Type::kFloat32:
-    case npy::Type::kFloat64: break;
+    case npy::Type::kFloat64:
+      break;
   }
   return DType::kFp32;
 }

@@ -35,7 +35,8 @@ class Attend : public Program {
     EXPECT_EQ(written_lse.data, lse.data);
   }
 
-  Values<float> q = random_values({2, 5, 4, 8}, 1), k = random_values({2, 7, 2, 8}, 2), v = random_values({2, 7, 2, 6}, 3);
+  Values<float> q = random_values({2, 5, 4, 8}, 1), k = random_values({2, 7, 2, 8}, 2),
+                v = random_values({2, 7, 2, 6}, 3);
   Values<float> out = random_values({2, 5, 4, 6}, 4), lse = random_values({2, 4, 5}, 5);
 };
 
@@ -112,8 +113,7 @@ TEST_F(Attend, PagedCache) {
   write("v.npy", v);
   write("table.npy", table);
   write("seqlens_k.npy", used);
-  const Outcome outcome =
-      attend({"--lse", "lse.npy", "--block-table", "table.npy", "--seqlens-k", "seqlens_k.npy"});
+  const Outcome outcome = attend({"--lse", "lse.npy", "--block-table", "table.npy", "--seqlens-k", "seqlens_k.npy"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   Options options;
   options.block_table = view_of(table);

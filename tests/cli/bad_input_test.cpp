@@ -86,7 +86,8 @@ TEST_F(BadInput, InputFiles) {
   with_content("hello", {"not a .npy file"});
   with_content(good.substr(0, good.size() - 1), {"(1, 5, 4, 8)", "640 bytes", "639"});
   with_content(good + "x", {"640 bytes", "641"});
-  with_content(npy::make_header(npy::Type::kFloat32, Shape{1 << 20, 1 << 20, 4, 8}), {"(1048576, 1048576, 4, 8)", "has 0"});
+  with_content(npy::make_header(npy::Type::kFloat32, Shape{1 << 20, 1 << 20, 4, 8}),
+               {"(1048576, 1048576, 4, 8)", "has 0"});
   std::string big_endian = good;
   big_endian.replace(big_endian.find("<f4"), 3, ">f4");
   with_content(big_endian, {"big-endian", "'<f4'"});
@@ -119,9 +120,11 @@ TEST_F(BadInput, Shapes) {
   write("v3.npy", random_values({1, 7, 3, 6}, 1));
   expect_refused({"attend", "--q", "q.npy", "--k", "k3.npy", "--v", "v3.npy", "--out", "out.npy"}, {"heads", "4", "3"});
   write("half.npy", Values<Half>{{1, 7, 2, 8}, std::vector<Half>(112)});
-  expect_refused({"attend", "--q", "q.npy", "--k", "half.npy", "--v", "v.npy", "--out", "out.npy"}, {"k", "fp16", "fp32"});
+  expect_refused({"attend", "--q", "q.npy", "--k", "half.npy", "--v", "v.npy", "--out", "out.npy"},
+                 {"k", "fp16", "fp32"});
   expect_refused({"grad", "--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--dout", "q.npy", "--dq", "dq.npy", "--dk",
-                  "dk.npy", "--dv", "dv.npy"}, {"dout", "(1, 5, 4, 8)"});
+                  "dk.npy", "--dv", "dv.npy"},
+                 {"dout", "(1, 5, 4, 8)"});
 }
 
 TEST_F(BadInput, IndexValues) {
@@ -144,7 +147,8 @@ TEST_F(BadInput, IndexValues) {
   write("q.npy", random_values({1, 5, 4, 8}, 1));
   write("k.npy", random_values({3, 4, 2, 8}, 2));
   write("v.npy", random_values({3, 4, 2, 6}, 3));
-  const auto with_pages = [&](const std::vector<std::int32_t>& pages, std::int32_t used, const std::vector<std::string>& parts) {
+  const auto with_pages = [&](const std::vector<std::int32_t>& pages, std::int32_t used,
+                              const std::vector<std::string>& parts) {
     write("table.npy", Values<std::int32_t>{{1, 2}, pages});
     write("used.npy", Values<std::int32_t>{{1}, {used}});
     expect_attend_refused({"--block-table", "table.npy", "--seqlens-k", "used.npy"}, parts);
@@ -166,8 +170,9 @@ TEST_F(BadInput, OutputFiles) {
   with_out("nowhere/out.npy", {"--out 'nowhere/out.npy'", "no folder"});
   with_out("q.npy/out.npy", {"--out 'q.npy/out.npy'"});
   expect_attend_refused({"--lse", "./out.npy"}, {"--lse './out.npy'", "--out"});
-  expect_refused({"grad", "--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--dout", "dout.npy", "--dq", "dq.npy", "--dk",
-                  "dk.npy", "--dv", "dv.npy", "--dbias", "dbias.npy"}, {"--dbias", "--bias"});
+  expect_refused({"grad", "--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--dout", "dout.npy", "--dq", "dq.npy",
+                  "--dk", "dk.npy", "--dv", "dv.npy", "--dbias", "dbias.npy"},
+                 {"--dbias", "--bias"});
 }
 
 TEST_F(BadInput, AnOlderResultStays) {

@@ -23,7 +23,8 @@ TEST_F(Explain, PrintsThePlan) {
 }
 
 TEST_F(Explain, AgreesWithTheLibrary) {
-  const Outcome outcome = run({"explain", "--batch", "2", "--seqlen-q", "100", "--heads", "4", "--head-dim", "32", "--json"});
+  const Outcome outcome =
+      run({"explain", "--batch", "2", "--seqlen-q", "100", "--heads", "4", "--head-dim", "32", "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   Values<float> q = random_values({2, 100, 4, 32}, 1), k = q, v = q, out = q;
   const Plan made = plan(ForwardTensors{view_of(q), view_of(k), view_of(v), view_of(out)});
@@ -56,7 +57,8 @@ TEST_F(Explain, EveryForm) {
 }
 
 TEST_F(Explain, SaysWhyThereIsNoPlan) {
-  const std::vector<std::string> args{"explain", "--seqlen-q", "40", "--head-dim", "24", "--heads", "3", "--heads-kv", "2"};
+  const std::vector<std::string> args{"explain", "--seqlen-q", "40",         "--head-dim", "24",
+                                      "--heads", "3",          "--heads-kv", "2"};
   const Outcome text = run(args);
   EXPECT_EQ(text.status, 2);
   EXPECT_EQ(text.out, "");
@@ -73,10 +75,15 @@ TEST_F(Explain, SaysWhyThereIsNoPlan) {
 
 TEST_F(Explain, AbsurdSizesEndAtOnce) {
   const std::string huge = "4611686018427387904";
-  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
-           {"--batch", huge}, {"--batch", huge, "--packed"}, {"--seqlen-k", huge, "--page-size", "1"},
-           {"--batch", "1000000000000", "--packed"}, {"--batch", huge, "--page-size", huge}, {"--heads", huge, "--packed"},
-           {"--batch", "-1"}, {"--heads", "many"}}) {
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{"--batch", huge},
+                                             {"--batch", huge, "--packed"},
+                                             {"--seqlen-k", huge, "--page-size", "1"},
+                                             {"--batch", "1000000000000", "--packed"},
+                                             {"--batch", huge, "--page-size", huge},
+                                             {"--heads", huge, "--packed"},
+                                             {"--batch", "-1"},
+                                             {"--heads", "many"}}) {
     std::vector<std::string> args{"explain", "--seqlen-q", "40", "--head-dim", "24"};
     args.insert(args.end(), more.begin(), more.end());
     const Outcome outcome = run(args);
@@ -115,8 +122,12 @@ TEST_F(Doctor, VersionAndHelp) {
   const Outcome outcome = run({"--version"});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.out, std::string("splitq ") + version() + "\n");
-  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
-           {"--help"}, {"attend", "--help"}, {"grad", "--help"}, {"explain", "--help"}, {"doctor", "--help"}, {"bench", "--help"}}) {
+  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{{"--help"},
+                                                                                    {"attend", "--help"},
+                                                                                    {"grad", "--help"},
+                                                                                    {"explain", "--help"},
+                                                                                    {"doctor", "--help"},
+                                                                                    {"bench", "--help"}}) {
     EXPECT_EQ(run(args).status, 0) << args[0];
   }
 }

@@ -10,21 +10,22 @@ class Grad : public Program {
  protected:
   Grad() {
     const std::pair<const char*, const Values<float>*> inputs[] = {
-        {"q.npy", &q}, {"k.npy", &k}, {"v.npy", &v}, {"dout.npy", &dout}, {"dlse.npy", &dlse}, {"bias.npy", &bias}, {"sink.npy", &sink}};
+        {"q.npy", &q},       {"k.npy", &k},       {"v.npy", &v},      {"dout.npy", &dout},
+        {"dlse.npy", &dlse}, {"bias.npy", &bias}, {"sink.npy", &sink}};
     for (const auto& [name, values] : inputs) write(name, *values);
   }
 
   Outcome grad(const std::vector<std::string>& more) const {
-    std::vector<std::string> args{"grad", "--q",  "q.npy",  "--k",  "k.npy",  "--v",  "v.npy", "--dout", "dout.npy",
-                                  "--dq", "dq.npy", "--dk", "dk.npy", "--dv", "dv.npy"};
+    std::vector<std::string> args{"grad",     "--q",  "q.npy",  "--k",  "k.npy",  "--v",  "v.npy", "--dout",
+                                  "dout.npy", "--dq", "dq.npy", "--dk", "dk.npy", "--dv", "dv.npy"};
     args.insert(args.end(), more.begin(), more.end());
     return run(args);
   }
 
   void compute(const Options& options, bool with_dlse) {
     forward(view_of(q), view_of(k), view_of(v), view_of(out), options, view_of(lse));
-    BackwardTensors t{view_of(dout), view_of(q), view_of(k), view_of(v), view_of(out), view_of(lse),
-                      view_of(dq),   view_of(dk), view_of(dv)};
+    BackwardTensors t{view_of(dout), view_of(q),  view_of(k),  view_of(v), view_of(out),
+                      view_of(lse),  view_of(dq), view_of(dk), view_of(dv)};
     if (with_dlse) t.dlse = view_of(dlse);
     if (options.bias.given()) t.dbias = view_of(dbias);
     if (options.sink.given()) t.dsink = view_of(dsink);
@@ -37,7 +38,8 @@ class Grad : public Program {
     EXPECT_EQ(written.data, expected.data) << name;
   }
 
-  Values<float> q = random_values({2, 5, 4, 8}, 1), k = random_values({2, 7, 2, 8}, 2), v = random_values({2, 7, 2, 6}, 3);
+  Values<float> q = random_values({2, 5, 4, 8}, 1), k = random_values({2, 7, 2, 8}, 2),
+                v = random_values({2, 7, 2, 6}, 3);
   Values<float> dout = random_values({2, 5, 4, 6}, 4), dlse = random_values({2, 4, 5}, 5);
   Values<float> bias = random_values({1, 4, 1, 7}, 6), sink = random_values({4}, 7);
   Values<float> out = dout, lse = dlse, dq = q, dk = k, dv = v, dbias = bias, dsink = sink;
@@ -50,8 +52,8 @@ TEST_F(Grad, Plain) {
   expect_written("dq.npy", dq);
   expect_written("dk.npy", dk);
   expect_written("dv.npy", dv);
-  EXPECT_EQ(files(), (std::vector<std::string>{"bias.npy", "dk.npy", "dlse.npy", "dout.npy", "dq.npy", "dv.npy", "k.npy",
-                                               "q.npy", "sink.npy", "v.npy"}));
+  EXPECT_EQ(files(), (std::vector<std::string>{"bias.npy", "dk.npy", "dlse.npy", "dout.npy", "dq.npy", "dv.npy",
+                                               "k.npy", "q.npy", "sink.npy", "v.npy"}));
 }
 
 TEST_F(Grad, EveryOutput) {

@@ -42,8 +42,7 @@ TEST(Npy, WritesWhatNumPyWrites) {
 }
 
 TEST(Npy, ReadsEveryTypeBack) {
-  for (const Type type :
-       {Type::kFloat16, Type::kFloat32, Type::kFloat64, Type::kInt32, Type::kInt64, Type::kBool}) {
+  for (const Type type : {Type::kFloat16, Type::kFloat32, Type::kFloat64, Type::kInt32, Type::kInt64, Type::kBool}) {
     for (const std::vector<std::int64_t>& shape :
          {std::vector<std::int64_t>{}, {5}, {0}, {2, 3}, {2, 0, 3}, {1, 2, 3, 4}}) {
       std::size_t count = 1;

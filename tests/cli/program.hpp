@@ -31,12 +31,18 @@ struct Half {  // fp16 as stored
 
 template <class T>
 constexpr npy::Type npy_type() {
-  if constexpr (std::is_same_v<T, Half>) return npy::Type::kFloat16;
-  else if constexpr (std::is_same_v<T, float>) return npy::Type::kFloat32;
-  else if constexpr (std::is_same_v<T, double>) return npy::Type::kFloat64;
-  else if constexpr (std::is_same_v<T, std::int32_t>) return npy::Type::kInt32;
-  else if constexpr (std::is_same_v<T, std::int64_t>) return npy::Type::kInt64;
-  else return npy::Type::kBool;  // std::uint8_t
+  if constexpr (std::is_same_v<T, Half>)
+    return npy::Type::kFloat16;
+  else if constexpr (std::is_same_v<T, float>)
+    return npy::Type::kFloat32;
+  else if constexpr (std::is_same_v<T, double>)
+    return npy::Type::kFloat64;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return npy::Type::kInt32;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return npy::Type::kInt64;
+  else
+    return npy::Type::kBool;  // std::uint8_t
 }
 
 template <class T>

@@ -78,7 +78,8 @@ class Call {
   }
 
   TensorView rows(bool packed, const Shape& lengths, std::int64_t heads, std::int64_t dim) {
-    return packed ? tensor_(dtype_, {sum(lengths), heads, dim}) : tensor_(dtype_, {batch_, longest(lengths), heads, dim});
+    return packed ? tensor_(dtype_, {sum(lengths), heads, dim})
+                  : tensor_(dtype_, {batch_, longest(lengths), heads, dim});
   }
   TensorView q_rows(std::int64_t dim) { return rows(packed_q_, lengths_q_, heads_q_, dim); }
   TensorView k_rows(std::int64_t dim) {
@@ -144,7 +145,8 @@ class Call {
     static const std::vector<splitq::BackendInfo> kBackends = splitq::backends();
     const auto choice = bytes_.ConsumeIntegralInRange<std::size_t>(0, 3 * kBackends.size());
     // "cpu/avx3" names the instruction set avx3.
-    if (choice < kBackends.size()) e.instruction_set = kBackends[choice].name.substr(kBackends[choice].name.find('/') + 1);
+    if (choice < kBackends.size())
+      e.instruction_set = kBackends[choice].name.substr(kBackends[choice].name.find('/') + 1);
     if (bytes_.ConsumeIntegralInRange<int>(0, 60) == 60) {
       e.device.kind = static_cast<splitq::DeviceKind>(bytes_.ConsumeIntegralInRange<int>(-1, 5));
       e.threads = bytes_.ConsumeIntegralInRange<int>(-1, 3);
@@ -161,18 +163,26 @@ class Call {
 
   std::int64_t any_integer() {
     switch (bytes_.ConsumeIntegralInRange<int>(0, 12)) {
-      case 0: return -1;
-      case 1: return std::numeric_limits<std::int64_t>::max();
-      case 2: return bytes_.ConsumeIntegral<std::int64_t>();
-      default: return bytes_.ConsumeIntegralInRange<std::int64_t>(0, 70);
+      case 0:
+        return -1;
+      case 1:
+        return std::numeric_limits<std::int64_t>::max();
+      case 2:
+        return bytes_.ConsumeIntegral<std::int64_t>();
+      default:
+        return bytes_.ConsumeIntegralInRange<std::int64_t>(0, 70);
     }
   }
   double any_number() {
     switch (bytes_.ConsumeIntegralInRange<int>(0, 12)) {
-      case 0: return std::numeric_limits<double>::quiet_NaN();
-      case 1: return bytes_.ConsumeFloatingPoint<double>();
-      case 2: return 1.0;
-      default: return bytes_.ConsumeProbability<double>();
+      case 0:
+        return std::numeric_limits<double>::quiet_NaN();
+      case 1:
+        return bytes_.ConsumeFloatingPoint<double>();
+      case 2:
+        return 1.0;
+      default:
+        return bytes_.ConsumeProbability<double>();
     }
   }
 

@@ -1,7 +1,7 @@
 // The .npy reader on any bytes: it throws npy::Error or returns an array whose data agree with its header.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <algorithm>
 #include <cstdlib>
 #include <iterator>
 #include <span>
@@ -38,10 +38,39 @@ void read(std::span<const std::byte> file) {
   }
 }
 
-constexpr const char* kWords[] = {
-    "{'descr': '<f4', 'fortran_order': False, 'shape': (", "{'fortran_order': True, 'shape': (", "), }\n", ", 'descr': ",
-    "{", "}", "(", ")", ",", ", ", ": ", "'", "\n", " ", "L", "-", "[", "'descr'", "'fortran_order'", "'shape'", "True",
-    "False", "'<f2'", "'<f8'", "'>i4'", "'<i8'", "'|b1'", "0", "1", "2", "3", "4611686018427387904", "9223372036854775807"};
+constexpr const char* kWords[] = {"{'descr': '<f4', 'fortran_order': False, 'shape': (",
+                                  "{'fortran_order': True, 'shape': (",
+                                  "), }\n",
+                                  ", 'descr': ",
+                                  "{",
+                                  "}",
+                                  "(",
+                                  ")",
+                                  ",",
+                                  ", ",
+                                  ": ",
+                                  "'",
+                                  "\n",
+                                  " ",
+                                  "L",
+                                  "-",
+                                  "[",
+                                  "'descr'",
+                                  "'fortran_order'",
+                                  "'shape'",
+                                  "True",
+                                  "False",
+                                  "'<f2'",
+                                  "'<f8'",
+                                  "'>i4'",
+                                  "'<i8'",
+                                  "'|b1'",
+                                  "0",
+                                  "1",
+                                  "2",
+                                  "3",
+                                  "4611686018427387904",
+                                  "9223372036854775807"};
 
 /// Magic, version and the length of the dict: up to the first end of line.
 std::string with_prefix(int major, const std::string& content) {

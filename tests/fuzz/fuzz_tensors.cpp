@@ -8,11 +8,16 @@ namespace splitq::fuzz {
 
 std::int64_t TensorSource::any_extent() {
   switch (bytes_.ConsumeIntegralInRange<int>(0, 7)) {
-    case 0: return 0;
-    case 1: return -1;
-    case 2: return std::numeric_limits<std::int64_t>::max() >> bytes_.ConsumeIntegralInRange<int>(0, 40);
-    case 3: return bytes_.ConsumeIntegral<std::int64_t>();
-    default: return bytes_.ConsumeIntegralInRange<std::int64_t>(1, 9);
+    case 0:
+      return 0;
+    case 1:
+      return -1;
+    case 2:
+      return std::numeric_limits<std::int64_t>::max() >> bytes_.ConsumeIntegralInRange<int>(0, 40);
+    case 3:
+      return bytes_.ConsumeIntegral<std::int64_t>();
+    default:
+      return bytes_.ConsumeIntegralInRange<std::int64_t>(1, 9);
   }
 }
 
@@ -37,8 +42,8 @@ void TensorSource::choose_strides(TensorView& view) {
 }
 
 bool TensorSource::allocate(TensorView& view) {
-  const auto element = static_cast<std::int64_t>(view.dtype >= DType::kFp32 && view.dtype <= DType::kBool
-                                                     ? size_of(view.dtype) : 8);
+  const auto element =
+      static_cast<std::int64_t>(view.dtype >= DType::kFp32 && view.dtype <= DType::kBool ? size_of(view.dtype) : 8);
   std::int64_t first = 0, behind = 1;  // elements, relative to (0, 0, ...)
   bool overflow = false, empty = false;
   for (int d = 0; d < std::clamp(view.rank, 0, kMaxRank); ++d) {
@@ -102,8 +107,10 @@ TensorView TensorSource::index(const std::vector<std::int64_t>& shape, const std
       if (mutate()) value = any_extent();
       if (mutate()) value = bytes_.ConsumeIntegralInRange<std::int64_t>(-2, 40);
       const std::int64_t at = i * view.strides[0] + (view.rank == 2 ? j * view.strides[1] : 0);
-      if (view.dtype == DType::kInt32) static_cast<std::int32_t*>(view.data)[at] = static_cast<std::int32_t>(value);
-      else static_cast<std::int64_t*>(view.data)[at] = value;
+      if (view.dtype == DType::kInt32)
+        static_cast<std::int32_t*>(view.data)[at] = static_cast<std::int32_t>(value);
+      else
+        static_cast<std::int64_t*>(view.data)[at] = value;
     }
   }
   return view;
