@@ -16,14 +16,17 @@ std::int64_t tiles(std::int64_t rows, std::int64_t tile) { return (rows + tile -
 /// last would be waited for. With kBatchHeads the tasks of one key/value head are neighbours.
 std::vector<Task> make_tasks(const Call& call) {
   std::vector<Task> tasks;
+  const auto few = [&](std::int64_t b) { return call.rows(b) <= call.plan.decode_rows; };
   const auto add = [&](std::int64_t b, std::int64_t h, std::int64_t tile) {
+    const std::int64_t heads = few(b) ? call.plan.decode_heads : 1;
+    if (h % heads != 0) return;
     const std::int64_t begin = tile * call.plan.tile_m;
     const std::int64_t end = std::min(call.rows(b), begin + call.plan.tile_m);
     const std::int64_t splits = call.splits(b);
     for (std::int64_t s = 0; s < splits; ++s) {
       const std::int64_t first = splits == 1 ? 0 : s * call.plan.split_keys;
       const std::int64_t last = splits == 1 ? std::numeric_limits<std::int64_t>::max() : first + call.plan.split_keys;
-      tasks.push_back({b, h, begin, end, first, last, splits == 1 ? -1 : s});
+      tasks.push_back({b, h, begin, end, first, last, splits == 1 ? -1 : s, 0, std::min(heads, call.problem.heads_kv - h)});
     }
   };
   const auto batch = static_cast<std::int64_t>(call.sequences.size());
@@ -93,8 +96,7 @@ void run_forward(Call& call, const Kernels& kernels) {
   const std::vector<std::int64_t> bounds = unit_bounds(call, tasks);
   for_each_task(call.plan.threads, static_cast<std::int64_t>(bounds.size()) - 1, [&](int worker, std::int64_t unit) {
     for (std::int64_t i = bounds[unit]; i < bounds[unit + 1]; ++i) {
-      const bool few = call.rows(tasks[i].sequence) <= call.plan.decode_rows;
-      (few ? kernels.decode : kernels.forward)(call, tasks[i], scratch_of(worker));
+      (call.rows(tasks[i].sequence) <= call.plan.decode_rows ? kernels.decode : kernels.forward)(call, tasks[i], scratch_of(worker));
     }
   });
   if (partial_rows == 0) return;
@@ -102,7 +104,7 @@ void run_forward(Call& call, const Kernels& kernels) {
     if (tasks[i].split != 0) return;
     Task all = tasks[i];
     all.split = -1;
-    kernels.merge(call, all, scratch_of(worker));
+    for (; all.heads > 0; --all.heads, ++all.head_kv) kernels.merge(call, all, scratch_of(worker));
   });
 }
 

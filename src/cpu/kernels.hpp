@@ -49,13 +49,14 @@ struct Call {
 /// heads that share keys share a tile, and gradients of keys are summed over the group by being summed over rows.
 struct Task {
   std::int64_t sequence = 0;
-  std::int64_t head_kv = 0;
+  std::int64_t head_kv = 0;    // the first of `heads`
   std::int64_t row_begin = 0;
   std::int64_t row_end = 0;
   std::int64_t key_begin = 0;  // multiples of tile_n
   std::int64_t key_end = 0;
   std::int64_t split = -1;     // -1: the only one
   std::int64_t index = 0;      // in the order of execution
+  std::int64_t heads = 1;      // key/value heads: several only for decode
 };
 
 /// Keys that any row of the task sees, inside [key_begin, key_end), begin rounded down to a multiple of tile_n.

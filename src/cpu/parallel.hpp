@@ -12,6 +12,9 @@ namespace splitq::cpu {
 /// Threads that this process may use.
 inline int available_threads() { return tbb::this_task_arena::max_concurrency(); }
 
+/// oneTBB's own synchronisation is inside its binary, where ThreadSanitizer does not see it. This says the same in the open.
+inline std::atomic<std::int64_t> handover{0};
+
 /// Calls f(worker, i) for i = 0 .. count - 1, begun in this order, on up to `threads` threads; worker < threads names the thread.
 /// A task may wait for an earlier one (it has begun, on another thread, and waits for no later one).
 template <class F>
@@ -21,19 +24,17 @@ void for_each_task(int threads, std::int64_t count, const F& f) {
     for (std::int64_t i = 0; i < count; ++i) f(0, i);
     return;
   }
-  // oneTBB's own synchronisation is inside its binary, where ThreadSanitizer does not see it: `started` and `finished`
-  // say the same in the open.
   std::atomic<std::int64_t> next{0};
-  std::atomic<int> started{0}, finished{0};
-  started.store(1, std::memory_order_release);
+  // By name, and made before the release: ThreadSanitizer would see an argument made here read by other threads.
   const auto work = [&](int worker) {
-    (void)started.load(std::memory_order_acquire);
+    (void)handover.load(std::memory_order_acquire);
     for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) f(worker, i);
-    finished.fetch_add(1, std::memory_order_release);
+    handover.fetch_add(1, std::memory_order_release);
   };
   tbb::task_arena arena(threads);
+  handover.fetch_add(1, std::memory_order_release);
   arena.execute([&] { tbb::parallel_for(0, threads, work, tbb::simple_partitioner()); });
-  (void)finished.load(std::memory_order_acquire);
+  (void)handover.load(std::memory_order_acquire);
 }
 
 }  // namespace splitq::cpu

@@ -16,6 +16,7 @@ struct CpuPlan {
   std::int64_t tile_m = 0;       // rows
   std::int64_t tile_n = 0;       // keys
   std::int64_t decode_rows = 0;  // sequences of at most so many rows run the decode kernel: lanes along the head dimension
+  std::int64_t decode_heads = 1; // key/value heads of one such task: all that lie side by side in a row of the cache
   std::int64_t split_keys = 0;   // keys of one split, a multiple of tile_n; 0: keys are not split
   int threads = 1;
   Schedule schedule{};

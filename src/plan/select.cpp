@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "cpu/instruction_sets.hpp"
 #include "cpu/parallel.hpp"
@@ -16,6 +17,7 @@ constexpr std::int64_t kPanelVectors = 3;        // of a panel of rows (cpu/simd
 constexpr std::int64_t kTileBytes = 320 * 1024;  // of a tile's rows: beside K and V, within a second-level cache of 512 KiB
 constexpr std::int64_t kMostPanels = 4;
 constexpr std::int64_t kDecodeRows = 8;          // up to here the decode kernel is faster
+constexpr std::int64_t kDecodeHeads = 16;        // at most so many share a task
 constexpr std::int64_t kSplitKeys = 1024;        // a split shorter than this costs more in merging than it gains
 constexpr std::int64_t kEnoughTasks = 64;        // more need no splitting
 
@@ -49,6 +51,14 @@ bool can_decode(const Problem& p) {
          p.tensors.v.strides[p.tensors.v.rank - 1] == 1;
 }
 
+/// Heads that one decode task reads together: those of one row where heads are closer than rows, so that memory is read in
+/// the order in which it lies.
+std::int64_t heads_side_by_side(const Problem& p) {
+  const TensorInfo& k = p.tensors.k;
+  const bool inside_rows = std::abs(k.strides[k.rank - 2]) < std::abs(k.strides[k.rank - 3]);
+  return inside_rows ? std::min(p.heads_kv, kDecodeHeads) : 1;
+}
+
 std::int64_t choose_split_keys(const Problem& p, const Execution& execution, const CpuPlan& plan) {
   if (p.direction == Direction::kBackward) return 0;
   if (execution.num_splits > 0) {
@@ -57,7 +67,8 @@ std::int64_t choose_split_keys(const Problem& p, const Execution& execution, con
   }
   if (plan.schedule != Schedule{}) return 0;
   const std::int64_t rows = p.packed_q() ? std::max<std::int64_t>(1, most_rows(p) / std::max<std::int64_t>(1, p.batch)) : most_rows(p);
-  const std::int64_t tasks = p.batch * p.heads_kv * ((rows + plan.tile_m - 1) / plan.tile_m);
+  const std::int64_t heads = most_rows(p) <= plan.decode_rows ? p.heads_kv / plan.decode_heads : p.heads_kv;
+  const std::int64_t tasks = p.batch * heads * ((rows + plan.tile_m - 1) / plan.tile_m);
   return tasks < kEnoughTasks && p.max_seqlen_k >= 2 * kSplitKeys ? kSplitKeys : 0;
 }
 
@@ -80,6 +91,7 @@ Status select_cpu(const Problem& p, const Execution& execution, CpuPlan* plan) {
   plan->tile_n = kTileKeys;
   plan->tile_m = choose_tile_m(p, set->kernels().lanes);
   plan->decode_rows = can_decode(p) && execution.schedule == Schedule{} ? kDecodeRows : 0;
+  plan->decode_heads = heads_side_by_side(p);
   plan->split_keys = choose_split_keys(p, execution, *plan);
   return {};
 }

@@ -280,6 +280,9 @@ inline void backward_step(const BackwardTask& t, BackwardPanel& panel, Visible v
   if (p.softcap > 0) multiply(keys * kPanelWidth, s.ds, s.slopes, false);
   if (p.dropout > 0) multiply(keys * kPanelWidth, s.p, s.keep, absorb);
 
+  // The rows that fill up the last register tile of keys: no key, no share.
+  std::fill_n(s.p + keys * kPanelWidth, (key_rows - keys) * kPanelWidth, 0.0f);
+  std::fill_n(s.ds + keys * kPanelWidth, (key_rows - keys) * kPanelWidth, 0.0f);
   const auto vectors = [](std::int64_t dim) { return (dim + kLanes - 1) / kLanes; };
   const auto add = first ? gemm<Init::kZero> : gemm<Init::kAdd>;
   add(key_rows, vectors(p.head_dim_v), panel.rows.rows, {s.p, kPanelWidth, 1}, {panel.dout_rows, t.v_stride},

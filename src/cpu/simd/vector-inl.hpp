@@ -33,19 +33,30 @@ inline constexpr int kTileRows = 4;
 inline constexpr int kTileVecs = 3;
 inline constexpr int kRowAlign = 8;  // rows of A are padded to this in every instruction set
 
-/// 2^x for x <= 0 (and a few above); exactly 0 below 2^-126, NaN stays NaN.
+/// 2^x for x <= 0 (and a few above); exactly 0 for -inf, NaN stays NaN, and what is below 2^-126 may be flushed to 0.
 /// Range reduction to [-1/2, 1/2] and a minimax polynomial of degree 5, relative error 1.4e-7 with rounding.
 HWY_INLINE Vec exp2_nonpositive(Vec x) {
+#if HWY_TARGET == HWY_AVX3
+  x = hn::Max(hn::Set(kF, -200.0f), x);  // the constant first: where x is NaN, max returns its second operand
   const Vec n = hn::Round(x);
+#else
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: the sum's last bits are the rounded integer
+  const Vec shifted = hn::Add(x, hn::Set(kF, kMagic));
+  const Vec n = hn::Sub(shifted, hn::Set(kF, kMagic));
+#endif
   const Vec f = hn::Sub(x, n);
   Vec p = hn::MulAdd(hn::Set(kF, 0.0013276472632f), f, hn::Set(kF, 0.00967554134312f));
   p = hn::MulAdd(p, f, hn::Set(kF, 0.0555071327186f));
   p = hn::MulAdd(p, f, hn::Set(kF, 0.240221197237f));
   p = hn::MulAdd(p, f, hn::Set(kF, 0.693146967065f));
   p = hn::MulAdd(p, f, hn::Set(kF, 1.0f));
-  const auto exponent = hn::ShiftLeft<23>(hn::ConvertTo(kI, n));
-  const Vec scaled = hn::BitCast(kF, hn::Add(hn::BitCast(kI, p), exponent));
+#if HWY_TARGET == HWY_AVX3
+  return Vec{_mm512_scalef_ps(p.raw, n.raw)};
+#else
+  const auto exponent = hn::Add(hn::ShiftLeft<23>(hn::BitCast(kI, shifted)), hn::Set(kI, 127 << 23));
+  const Vec scaled = hn::Mul(p, hn::BitCast(kF, exponent));  // a product, so that NaN stays NaN
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(kF, -126.0f)), scaled);
+#endif
 }
 
 /// tanh, by exp2 of a non-positive number; small arguments by the series' first terms, where the quotient would lose digits.
