@@ -56,7 +56,8 @@ typedef struct splitq_tensor {
   splitq_device_kind device_kind;
   int32_t device_index;
 } splitq_tensor;
-#define SPLITQ_TENSOR_INIT { sizeof(splitq_tensor), NULL, SPLITQ_FP32, 0, {0}, {0}, SPLITQ_DEVICE_CPU, 0 }
+#define SPLITQ_TENSOR_INIT \
+  { sizeof(splitq_tensor), NULL, SPLITQ_FP32, 0, {0}, {0}, SPLITQ_DEVICE_CPU, 0 }
 
 /* A row-major tensor on the CPU, its strides filled in. A rank out of range is kept, for the call that uses it to refuse. */
 splitq_tensor splitq_tensor_contiguous(const void* data, splitq_dtype dtype, int32_t rank, const int64_t* shape);
@@ -84,16 +85,19 @@ typedef struct splitq_options {
   const splitq_tensor* seqlens_k;
   const splitq_tensor* block_table;
 } splitq_options;
-#define SPLITQ_OPTIONS_INIT                                                                                    \
-  { sizeof(splitq_options), 0, 0, 0.0, -1, -1, 0.0, 0.0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-    NULL, NULL }
+#define SPLITQ_OPTIONS_INIT                                                                                          \
+  {                                                                                                                  \
+    sizeof(splitq_options), 0, 0, 0.0, -1, -1, 0.0, 0.0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+        NULL                                                                                                         \
+  }
 
 typedef struct splitq_forward_tensors {
   size_t struct_size;
   const splitq_tensor *q, *k, *v, *out;
   const splitq_tensor* softmax_lse; /* may be NULL */
 } splitq_forward_tensors;
-#define SPLITQ_FORWARD_TENSORS_INIT { sizeof(splitq_forward_tensors), NULL, NULL, NULL, NULL, NULL }
+#define SPLITQ_FORWARD_TENSORS_INIT \
+  { sizeof(splitq_forward_tensors), NULL, NULL, NULL, NULL, NULL }
 
 typedef struct splitq_backward_tensors {
   size_t struct_size;
@@ -101,14 +105,14 @@ typedef struct splitq_backward_tensors {
   const splitq_tensor *dq, *dk, *dv;         /* written */
   const splitq_tensor *dlse, *dbias, *dsink; /* may be NULL */
 } splitq_backward_tensors;
-#define SPLITQ_BACKWARD_TENSORS_INIT                                                                               \
+#define SPLITQ_BACKWARD_TENSORS_INIT \
   { sizeof(splitq_backward_tensors), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 
 typedef struct splitq_execution {
   size_t struct_size;
   splitq_device_kind device_kind;
   int32_t device_index;
-  int32_t threads;             /* 0: all that the process may use */
+  int32_t threads; /* 0: all that the process may use */
   splitq_rescale rescale;
   splitq_parallel parallel;
   int32_t reserved;            /* 0 */
@@ -161,7 +165,8 @@ typedef struct splitq_rotary {
   int32_t interleaved;
   int32_t reserved; /* 0 */
 } splitq_rotary;
-#define SPLITQ_ROTARY_INIT { sizeof(splitq_rotary), NULL, NULL, 0, 0 }
+#define SPLITQ_ROTARY_INIT \
+  { sizeof(splitq_rotary), NULL, NULL, 0, 0 }
 
 typedef struct splitq_append_tensors {
   size_t struct_size;
@@ -171,7 +176,8 @@ typedef struct splitq_append_tensors {
   const splitq_tensor* block_table; /* may be NULL */
   const splitq_rotary* rotary;      /* may be NULL */
 } splitq_append_tensors;
-#define SPLITQ_APPEND_TENSORS_INIT { sizeof(splitq_append_tensors), NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+#define SPLITQ_APPEND_TENSORS_INIT \
+  { sizeof(splitq_append_tensors), NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 
 splitq_status splitq_apply_rotary(const splitq_tensor* x, const splitq_tensor* out, const splitq_rotary* rotary,
                                   const splitq_tensor* offsets);
@@ -186,7 +192,8 @@ typedef struct splitq_backend_info {
   int32_t available;
   int32_t chosen;
 } splitq_backend_info;
-#define SPLITQ_BACKEND_INFO_INIT { sizeof(splitq_backend_info), NULL, NULL, 0, 0 }
+#define SPLITQ_BACKEND_INFO_INIT \
+  { sizeof(splitq_backend_info), NULL, NULL, 0, 0 }
 
 /* How many there are; 0 with a message where they can't be listed. */
 size_t splitq_backend_count(void);

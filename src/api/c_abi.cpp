@@ -119,16 +119,14 @@ splitq_status splitq_backward(const splitq_backward_tensors* tensors, const spli
 
 splitq_status splitq_is_supported_forward(const splitq_forward_tensors* tensors, const splitq_options* options_,
                                           const splitq_execution* execution_) {
-  return guarded([&] {
-    raise_unless(splitq::is_supported(forward_tensors(tensors), options(options_), execution(execution_)));
-  });
+  return guarded(
+      [&] { raise_unless(splitq::is_supported(forward_tensors(tensors), options(options_), execution(execution_))); });
 }
 
 splitq_status splitq_is_supported_backward(const splitq_backward_tensors* tensors, const splitq_options* options_,
                                            const splitq_execution* execution_) {
-  return guarded([&] {
-    raise_unless(splitq::is_supported(backward_tensors(tensors), options(options_), execution(execution_)));
-  });
+  return guarded(
+      [&] { raise_unless(splitq::is_supported(backward_tensors(tensors), options(options_), execution(execution_))); });
 }
 
 splitq_status splitq_plan_forward(const splitq_forward_tensors* tensors, const splitq_options* options_,

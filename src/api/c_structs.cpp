@@ -20,7 +20,8 @@ template <class T>
 void check_struct_size(const char* name, std::size_t size) {
   constexpr std::size_t kLargest = 1 << 16;  // beyond every future struct: a size nobody set
   if (size < kFirstSize<T> || size > kLargest) {
-    refuse(fmt::format("{}.struct_size: {}; must be at least {}: start from the struct's _INIT", name, size, kFirstSize<T>));
+    refuse(fmt::format("{}.struct_size: {}; must be at least {}: start from the struct's _INIT", name, size,
+                       kFirstSize<T>));
   }
 }
 
@@ -34,8 +35,8 @@ T read(const char* name, const T* from, const T& defaults) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
   for (std::size_t i = sizeof(T); i < size; ++i) {
     if (bytes[i] != 0) {
-      refuse(fmt::format("{}: byte {} set; must be 0, as this library ({}) knows {} bytes of the struct", name, i, version(),
-                         sizeof(T)));
+      refuse(fmt::format("{}: byte {} set; must be 0, as this library ({}) knows {} bytes of the struct", name, i,
+                         version(), sizeof(T)));
     }
   }
   T to = defaults;
@@ -74,7 +75,8 @@ TensorView tensor(const char* name, const splitq_tensor* from) {
   view.data = t.data;
   view.dtype = static_cast<DType>(t.dtype);  // checked with the view
   view.rank = t.rank;
-  if (t.rank == 0) refuse(fmt::format("{}: rank 0; must be from 1 to {}, or the pointer to the tensor NULL", name, kMaxRank));
+  if (t.rank == 0)
+    refuse(fmt::format("{}: rank 0; must be from 1 to {}, or the pointer to the tensor NULL", name, kMaxRank));
   std::copy_n(t.shape, kMaxRank, view.shape.begin());
   std::copy_n(t.strides, kMaxRank, view.strides.begin());
   view.device = {static_cast<DeviceKind>(t.device_kind), t.device_index};
@@ -122,7 +124,8 @@ Execution execution(const splitq_execution* from) {
 ForwardTensors forward_tensors(const splitq_forward_tensors* from) {
   check_given("tensors", from);
   const splitq_forward_tensors c = read("tensors", from, splitq_forward_tensors SPLITQ_FORWARD_TENSORS_INIT);
-  return {tensor("q", c.q), tensor("k", c.k), tensor("v", c.v), tensor("out", c.out), tensor("softmax_lse", c.softmax_lse)};
+  return {tensor("q", c.q), tensor("k", c.k), tensor("v", c.v), tensor("out", c.out),
+          tensor("softmax_lse", c.softmax_lse)};
 }
 
 BackwardTensors backward_tensors(const splitq_backward_tensors* from) {
@@ -153,9 +156,12 @@ Rotary rotary(const splitq_rotary* from) {
 AppendTensors append_tensors(const splitq_append_tensors* from) {
   check_given("tensors", from);
   const splitq_append_tensors c = read("tensors", from, splitq_append_tensors SPLITQ_APPEND_TENSORS_INIT);
-  return {tensor("k_new", c.k_new),         tensor("v_new", c.v_new),
-          tensor("k_cache", c.k_cache),     tensor("v_cache", c.v_cache),
-          tensor("seqlens_k", c.seqlens_k), tensor("block_table", c.block_table),
+  return {tensor("k_new", c.k_new),
+          tensor("v_new", c.v_new),
+          tensor("k_cache", c.k_cache),
+          tensor("v_cache", c.v_cache),
+          tensor("seqlens_k", c.seqlens_k),
+          tensor("block_table", c.block_table),
           rotary(c.rotary)};
 }
 

@@ -21,9 +21,10 @@ struct Sizes {
 bool rotated(const AppendTensors& t) { return t.rotary.cos.given() || t.rotary.sin.given(); }
 
 Status check_shapes(const AppendTensors& t, Sizes* sizes) {
-  const NamedView views[] = {{"k_new", &t.k_new}, {"v_new", &t.v_new}, {"k_cache", &t.k_cache, true},
-                             {"v_cache", &t.v_cache, true}, {"seqlens_k", &t.seqlens_k},
-                             {"block_table", &t.block_table}, {"cos", &t.rotary.cos}, {"sin", &t.rotary.sin}};
+  const NamedView views[] = {{"k_new", &t.k_new},           {"v_new", &t.v_new},
+                             {"k_cache", &t.k_cache, true}, {"v_cache", &t.v_cache, true},
+                             {"seqlens_k", &t.seqlens_k},   {"block_table", &t.block_table},
+                             {"cos", &t.rotary.cos},        {"sin", &t.rotary.sin}};
   SPLITQ_TRY(check_views(views));
   for (const NamedView& v : std::span(views).first(5)) {
     if (!v.view->given()) return Status::invalid(fmt::format("{}: not given; must be given", v.name));
@@ -54,11 +55,11 @@ Status check_shapes(const AppendTensors& t, Sizes* sizes) {
   if (paged && page_size.value < 1) return Status::invalid("k_cache: page_size 0; must be at least 1");
   if (rotated(t)) SPLITQ_TRY(check_rotary(t.rotary, "k_new", t.k_new, head_dim.value));
 
-  *sizes = {batch.value, seqlen_new.value, heads.value, head_dim.value, head_dim_v.value, paged ? page_size.value : 0,
+  *sizes = {batch.value,   seqlen_new.value, heads.value, head_dim.value, head_dim_v.value, paged ? page_size.value : 0,
             capacity.value};
   if (paged && __builtin_mul_overflow(max_pages.value, page_size.value, &sizes->capacity)) {
-    return Status::invalid(fmt::format("block_table: {} pages of {} keys; must reach fewer than 2^63 keys", max_pages.value,
-                                       page_size.value));
+    return Status::invalid(fmt::format("block_table: {} pages of {} keys; must reach fewer than 2^63 keys",
+                                       max_pages.value, page_size.value));
   }
   return {};
 }
@@ -73,9 +74,10 @@ Status check_places(const AppendTensors& t, const Sizes& sizes) {
   for (std::int64_t b = 0; b < sizes.batch; ++b) {
     const std::int64_t length = index_at(t.seqlens_k, b), room = sizes.capacity - sizes.seqlen_new;
     if (length < 0 || length > room) {
-      return Status::invalid(fmt::format("seqlens_k[{}]: {}; must be from 0 to {}, as {} new tokens go behind it and {} holds "
-                                         "{}", b, length, room, sizes.seqlen_new,
-                                         sizes.page_size > 0 ? "block_table" : "k_cache", sizes.capacity));
+      return Status::invalid(fmt::format(
+          "seqlens_k[{}]: {}; must be from 0 to {}, as {} new tokens go behind it and {} holds "
+          "{}",
+          b, length, room, sizes.seqlen_new, sizes.page_size > 0 ? "block_table" : "k_cache", sizes.capacity));
     }
     if (rotated(t)) SPLITQ_TRY(check_positions(t.rotary, "seqlens_k", b, length, sizes.seqlen_new));
     if (sizes.page_size == 0) continue;
@@ -83,26 +85,29 @@ Status check_places(const AppendTensors& t, const Sizes& sizes) {
     for (std::int64_t entry = length / sizes.page_size; entry * sizes.page_size < end; ++entry) {
       const std::int64_t page = index_at(t.block_table, b, entry), start = entry * sizes.page_size;
       if (page < 0 || page >= pages) {
-        return Status::invalid(fmt::format("block_table[{}, {}]: {}; must be from 0 to {}, as k_cache has {} pages", b, entry,
-                                           page, pages - 1, pages));
+        return Status::invalid(fmt::format("block_table[{}, {}]: {}; must be from 0 to {}, as k_cache has {} pages", b,
+                                           entry, page, pages - 1, pages));
       }
-      runs.push_back({page, std::max(length - start, std::int64_t{0}), std::min(end - start, sizes.page_size), b, entry});
+      runs.push_back(
+          {page, std::max(length - start, std::int64_t{0}), std::min(end - start, sizes.page_size), b, entry});
     }
   }
-  std::sort(runs.begin(), runs.end(), [](const Run& x, const Run& y) {
-    return x.page != y.page ? x.page < y.page : x.begin < y.begin;
-  });
+  std::sort(runs.begin(), runs.end(),
+            [](const Run& x, const Run& y) { return x.page != y.page ? x.page < y.page : x.begin < y.begin; });
   for (std::size_t i = 1; i < runs.size(); ++i) {
     const Run &x = runs[i - 1], &y = runs[i];
     if (x.page == y.page && y.begin < x.end) {
-      return Status::invalid(fmt::format("block_table[{}, {}]: {}, the page of block_table[{}, {}]; must be another, as new "
-                                         "tokens of both would go to its row {}", y.b, y.entry, y.page, x.b, x.entry, y.begin));
+      return Status::invalid(
+          fmt::format("block_table[{}, {}]: {}, the page of block_table[{}, {}]; must be another, as new "
+                      "tokens of both would go to its row {}",
+                      y.b, y.entry, y.page, x.b, x.entry, y.begin));
     }
   }
   return {};
 }
 
-Token place(const AppendTensors& t, const Sizes& sizes, const TensorView& cache, std::int64_t b, std::int64_t position) {
+Token place(const AppendTensors& t, const Sizes& sizes, const TensorView& cache, std::int64_t b,
+            std::int64_t position) {
   if (sizes.page_size == 0) return token(cache, b, position);
   return token(cache, index_at(t.block_table, b, position / sizes.page_size), position % sizes.page_size);
 }

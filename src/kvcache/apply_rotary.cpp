@@ -15,8 +15,11 @@ Status check(const TensorView& x, const TensorView& out, const Rotary& rotary, c
   // In place means the same elements in the same order; any other overlap is refused.
   const TensorView none{};
   const bool in_place = x.data == out.data && info(x) == info(out) && x.device == out.device;
-  const NamedView views[] = {{"out", &out, true}, {"x", in_place ? &none : &x}, {"cos", &rotary.cos},
-                             {"sin", &rotary.sin}, {"offsets", &offsets}};
+  const NamedView views[] = {{"out", &out, true},
+                             {"x", in_place ? &none : &x},
+                             {"cos", &rotary.cos},
+                             {"sin", &rotary.sin},
+                             {"offsets", &offsets}};
   SPLITQ_TRY(check_views(views));
   SPLITQ_TRY(check_on_cpu("x", x, "rotary embedding"));
   SPLITQ_TRY(match_type("x", info(x), {DType::kFp32, DType::kFp16, DType::kBf16}));
@@ -38,11 +41,12 @@ Status check(const TensorView& x, const TensorView& out, const Rotary& rotary, c
 Status apply_rotary(const TensorView& x, const TensorView& out, const Rotary& rotary, const TensorView& offsets) {
   SPLITQ_TRY(check(x, out, rotary, offsets));
   const auto [batch, seqlen, heads, width] = x.shape;
-  tbb::parallel_for(std::int64_t{0}, batch * seqlen, [&, seqlen = seqlen, heads = heads, width = width](std::int64_t i) {
-    const std::int64_t b = i / seqlen, s = i % seqlen;
-    const std::int64_t position = (offsets.given() ? index_at(offsets, b) : 0) + s;
-    rotate(x.dtype, heads, width, token(x, b, s), token(out, b, s), rotary, position);
-  });
+  tbb::parallel_for(std::int64_t{0}, batch * seqlen,
+                    [&, seqlen = seqlen, heads = heads, width = width](std::int64_t i) {
+                      const std::int64_t b = i / seqlen, s = i % seqlen;
+                      const std::int64_t position = (offsets.given() ? index_at(offsets, b) : 0) + s;
+                      rotate(x.dtype, heads, width, token(x, b, s), token(out, b, s), rotary, position);
+                    });
   return {};
 }
 

@@ -11,7 +11,8 @@ namespace splitq::kvcache {
 
 Status check_rotary(const Rotary& rotary, const char* x_name, const TensorView& x, std::int64_t width) {
   for (const auto& [name, view] : {std::pair{"cos", &rotary.cos}, std::pair{"sin", &rotary.sin}}) {
-    if (!view->given()) return Status::invalid(fmt::format("{}: not given; must come with the other of cos and sin", name));
+    if (!view->given())
+      return Status::invalid(fmt::format("{}: not given; must come with the other of cos and sin", name));
   }
   SPLITQ_TRY(match_fp32_or("cos", info(rotary.cos), x.dtype, x_name));
   SPLITQ_TRY(match_type("sin", info(rotary.sin), {rotary.cos.dtype}, ", the type of cos"));
@@ -28,13 +29,16 @@ Status check_rotary(const Rotary& rotary, const char* x_name, const TensorView& 
 Status check_positions(const Rotary& rotary, const char* what, std::int64_t b, std::int64_t first, std::int64_t count) {
   const std::int64_t positions = rotary.cos.shape[0];
   if (count == 0 || (first >= 0 && first <= positions - count)) return {};
-  return Status::invalid(fmt::format("{}[{}]: {}, with {} tokens behind it; must be from 0 to {}, as cos and sin have {} "
-                                     "positions", what, b, first, count, positions - count, positions));
+  return Status::invalid(
+      fmt::format("{}[{}]: {}, with {} tokens behind it; must be from 0 to {}, as cos and sin have {} "
+                  "positions",
+                  what, b, first, count, positions - count, positions));
 }
 
 Token token(const TensorView& x, std::int64_t i, std::int64_t j) {
   const std::int64_t at = i * x.strides[0] + j * x.strides[1];
-  return {static_cast<std::byte*>(x.data) + at * static_cast<std::int64_t>(size_of(x.dtype)), x.strides[2], x.strides[3]};
+  return {static_cast<std::byte*>(x.data) + at * static_cast<std::int64_t>(size_of(x.dtype)), x.strides[2],
+          x.strides[3]};
 }
 
 void copy(DType dtype, std::int64_t heads, std::int64_t width, const Token& x, const Token& out) {
@@ -50,8 +54,8 @@ void copy(DType dtype, std::int64_t heads, std::int64_t width, const Token& x, c
 namespace {
 
 template <class T>
-void rotate_head(const T* x, std::int64_t x_stride, T* out, std::int64_t out_stride, std::int64_t width, const float* cos,
-                 const float* sin, std::int64_t half, bool interleaved) {
+void rotate_head(const T* x, std::int64_t x_stride, T* out, std::int64_t out_stride, std::int64_t width,
+                 const float* cos, const float* sin, std::int64_t half, bool interleaved) {
   for (std::int64_t r = 0; r < half; ++r) {
     const std::int64_t first = interleaved ? 2 * r : r, second = interleaved ? 2 * r + 1 : r + half;
     const float a = to_float(x[first * x_stride]), b = to_float(x[second * x_stride]);

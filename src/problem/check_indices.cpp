@@ -18,12 +18,14 @@ Status check_cu_seqlens(const char* name, const TensorView& starts, std::int64_t
   for (std::int64_t b = 1; b <= last; ++b) {
     const std::int64_t here = index_at(starts, b);
     if (here < before) {
-      return Status::invalid(fmt::format("{0}[{1}]: {2}; must be at least {3}, which is {0}[{4}]", name, b, here, before, b - 1));
+      return Status::invalid(
+          fmt::format("{0}[{1}]: {2}; must be at least {3}, which is {0}[{4}]", name, b, here, before, b - 1));
     }
     before = here;
   }
   if (before > total) {
-    return Status::invalid(fmt::format("{}[{}]: {}; must be at most {}, the rows of {}", name, last, before, total, tensor));
+    return Status::invalid(
+        fmt::format("{}[{}]: {}; must be at most {}, the rows of {}", name, last, before, total, tensor));
   }
   return {};
 }
@@ -55,8 +57,8 @@ Status check_block_table(const Problem& problem, const Tensors& tensors) {
     for (std::int64_t j = 0; j < used; ++j) {
       const std::int64_t page = index_at(tensors.block_table, b, j);
       if (page < 0 || page >= pages) {
-        return Status::invalid(fmt::format("block_table[{}, {}]: {}; must be from 0 to {}, as k has {} pages", b, j, page,
-                                           pages - 1, pages));
+        return Status::invalid(fmt::format("block_table[{}, {}]: {}; must be from 0 to {}, as k has {} pages", b, j,
+                                           page, pages - 1, pages));
       }
     }
   }
@@ -71,8 +73,8 @@ Status check_covers(const char* name, const TensorView& view, std::int64_t longe
                                        view.shape[2], longest_q));
   }
   if (view.shape[3] < longest_k) {
-    return Status::invalid(fmt::format("{}: {} columns; must be at least {}, the longest sequence of k", name, view.shape[3],
-                                       longest_k));
+    return Status::invalid(
+        fmt::format("{}: {} columns; must be at least {}, the longest sequence of k", name, view.shape[3], longest_k));
   }
   return {};
 }

@@ -62,10 +62,12 @@ constexpr double kMaxFloat = std::numeric_limits<float>::max(), kMinFloat = std:
 bool at_least_one(double x) { return x >= 1; }
 
 constexpr Limit kLimits[] = {
-    {"heads_q", "at least 1", "a multiple of heads_kv", [](const Problem& p) { return double(p.heads_q); }, at_least_one},
+    {"heads_q", "at least 1", "a multiple of heads_kv", [](const Problem& p) { return double(p.heads_q); },
+     at_least_one},
     {"heads_kv", "at least 1", "key/value heads", [](const Problem& p) { return double(p.heads_kv); }, at_least_one},
     {"head_dim", "at least 1", "D, of q and k", [](const Problem& p) { return double(p.head_dim); }, at_least_one},
-    {"head_dim_v", "at least 1", "Dv, of v and out", [](const Problem& p) { return double(p.head_dim_v); }, at_least_one},
+    {"head_dim_v", "at least 1", "Dv, of v and out", [](const Problem& p) { return double(p.head_dim_v); },
+     at_least_one},
     {"page_size", "at least 1", "rows of a page",
      [](const Problem& p) { return p.tensors.block_table.given() ? double(p.page_size) : 1.0; }, at_least_one},
     {"scale", "finite in fp32", "1/sqrt(D) where not given", [](const Problem& p) { return p.scale; },
@@ -97,7 +99,8 @@ std::span<const Limit> limits() { return kLimits; }
 Status check_limits(const Problem& problem) {
   for (const Limit& limit : kLimits) {
     const double value = limit.value(problem);
-    if (!limit.holds(value)) return Status::invalid(fmt::format("{}: {}; must be {}", limit.name, value, limit.allowed));
+    if (!limit.holds(value))
+      return Status::invalid(fmt::format("{}: {}; must be {}", limit.name, value, limit.allowed));
   }
   return {};
 }
@@ -107,14 +110,14 @@ Status check_features(const Problem& problem, DeviceKind device) {
     const DeviceSet devices = feature.devices(problem.direction);
     const bool there = device == DeviceKind::kAuto ? devices != 0 : contains(devices, device);
     if (there || !feature.used(problem)) continue;
-    const DeviceSet other = feature.devices(problem.direction == Direction::kForward ? Direction::kBackward
-                                                                                    : Direction::kForward);
+    const DeviceSet other =
+        feature.devices(problem.direction == Direction::kForward ? Direction::kBackward : Direction::kForward);
     return Status::unsupported(fmt::format(
         "{}: given to {} on {}; may be given to {}", feature.name, to_string(problem.direction),
         device == DeviceKind::kAuto ? "any device" : to_string(device),
         devices != 0 ? fmt::format("{} on {}", to_string(problem.direction), device_names(devices))
-                     : fmt::format("{} alone, on {}",
-                                   problem.direction == Direction::kForward ? "backward" : "forward", device_names(other))));
+                     : fmt::format("{} alone, on {}", problem.direction == Direction::kForward ? "backward" : "forward",
+                                   device_names(other))));
   }
   return {};
 }
@@ -122,7 +125,8 @@ Status check_features(const Problem& problem, DeviceKind device) {
 std::string support_table() {
   std::string text = "| option | what it is | forward | backward |\n|---|---|---|---|\n";
   for (const Feature& f : kFeatures) {
-    text += fmt::format("| {} | {} | {} | {} |\n", f.name, f.description, device_names(f.forward), device_names(f.backward));
+    text += fmt::format("| {} | {} | {} | {} |\n", f.name, f.description, device_names(f.forward),
+                        device_names(f.backward));
   }
   text += "\n| tensors | types |\n|---|---|\n";
   for (const TypeRole& t : kTypeRoles) text += fmt::format("| {} | {} |\n", t.tensors, t.types);

@@ -16,8 +16,8 @@ constexpr bool contains(DeviceSet set, DeviceKind kind) { return (set & device_b
 
 /// Something that a call may ask for.
 struct Feature {
-  const char* name;         // the option or the argument that asks for it
-  const char* description;  // one line
+  const char* name;             // the option or the argument that asks for it
+  const char* description;      // one line
   DeviceSet forward, backward;  // where it is computed
   bool (*used)(const Problem&);
 

@@ -15,8 +15,8 @@ void mix(std::size_t& seed, const T& value) {
 std::size_t hash_value(const Problem& p) {
   std::size_t seed = 0;
   mix(seed, p.direction), mix(seed, p.device.kind), mix(seed, p.device.index), mix(seed, p.dtype);
-  for (const std::int64_t size : {p.batch, p.heads_q, p.heads_kv, p.head_dim, p.head_dim_v, p.max_seqlen_q, p.max_seqlen_k,
-                                  p.page_size, p.window_left, p.window_right}) {
+  for (const std::int64_t size : {p.batch, p.heads_q, p.heads_kv, p.head_dim, p.head_dim_v, p.max_seqlen_q,
+                                  p.max_seqlen_k, p.page_size, p.window_left, p.window_right}) {
     mix(seed, size);
   }
   mix(seed, p.scale), mix(seed, p.softcap), mix(seed, p.dropout), mix(seed, p.seed), mix(seed, p.offset);

@@ -30,11 +30,13 @@ Status check_required(Direction direction, const Infos& t) {
 
 /// Which optional tensors go with which.
 Status check_combination(const Infos& t) {
-  auto needs = [](const char* name, const TensorInfo& tensor, const char* needed_name, const TensorInfo& needed) -> Status {
+  auto needs = [](const char* name, const TensorInfo& tensor, const char* needed_name,
+                  const TensorInfo& needed) -> Status {
     if (!tensor.given() || needed.given()) return {};
     return Status::invalid(fmt::format("{}: given without {}; must come with it or not at all", name, needed_name));
   };
-  auto excludes = [](const char* name, const TensorInfo& tensor, const char* other_name, const TensorInfo& other) -> Status {
+  auto excludes = [](const char* name, const TensorInfo& tensor, const char* other_name,
+                     const TensorInfo& other) -> Status {
     if (!tensor.given() || !other.given()) return {};
     return Status::invalid(fmt::format("{}: given together with {}; only one of them may be", name, other_name));
   };
@@ -50,10 +52,13 @@ Status check_combination(const Infos& t) {
 Status check_types(const Infos& t) {
   SPLITQ_TRY(match_type("q", t.q, {DType::kFp32, DType::kFp16, DType::kBf16}));
   Status status;
-  auto require = [&](const char* name, const TensorInfo& tensor, std::initializer_list<DType> types, const char* because) {
+  auto require = [&](const char* name, const TensorInfo& tensor, std::initializer_list<DType> types,
+                     const char* because) {
     if (status.ok()) status = match_type(name, tensor, types, because);
   };
-  auto as_q = [&](const char* name, const TensorInfo& tensor) { require(name, tensor, {t.q.dtype}, ", the type of q"); };
+  auto as_q = [&](const char* name, const TensorInfo& tensor) {
+    require(name, tensor, {t.q.dtype}, ", the type of q");
+  };
   as_q("k", t.k), as_q("v", t.v), as_q("out", t.out), as_q("dout", t.dout);
   as_q("dq", t.dq), as_q("dk", t.dk), as_q("dv", t.dv);
 
@@ -83,11 +88,13 @@ Status check_shapes(const Infos& t, Problem* problem) {
   Extent pages{"pages"}, page_size{"page_size"}, max_pages{"max_pages"};
 
   auto like_q = [&](const char* name, const TensorInfo& tensor, Extent& width) {
-    return packed_q ? match(name, tensor, {{rows_q, heads_q, width}}) : match(name, tensor, {{batch, rows_q, heads_q, width}});
+    return packed_q ? match(name, tensor, {{rows_q, heads_q, width}})
+                    : match(name, tensor, {{batch, rows_q, heads_q, width}});
   };
   auto like_k = [&](const char* name, const TensorInfo& tensor, Extent& width) {
     if (paged) return match(name, tensor, {{pages, page_size, heads_kv, width}});
-    return packed_k ? match(name, tensor, {{rows_k, heads_kv, width}}) : match(name, tensor, {{batch, rows_k, heads_kv, width}});
+    return packed_k ? match(name, tensor, {{rows_k, heads_kv, width}})
+                    : match(name, tensor, {{batch, rows_k, heads_kv, width}});
   };
   auto like_lse = [&](const char* name, const TensorInfo& tensor) {
     return packed_q ? match(name, tensor, {{heads_q, rows_q}}) : match(name, tensor, {{batch, heads_q, rows_q}});
@@ -95,8 +102,9 @@ Status check_shapes(const Infos& t, Problem* problem) {
   // Where lengths differ, a bias or a mask covers the longest; check_indices() compares.
   auto like_logits = [&](const char* name, const TensorInfo& tensor) {
     Extent longest_q{"max Sq"}, longest_k{"max Sk"};
-    return match(name, tensor, {{or_one(batch), or_one(heads_q), or_one(packed_q ? longest_q : rows_q),
-                                 packed_k || paged ? longest_k : rows_k}});
+    return match(name, tensor,
+                 {{or_one(batch), or_one(heads_q), or_one(packed_q ? longest_q : rows_q),
+                   packed_k || paged ? longest_k : rows_k}});
   };
 
   SPLITQ_TRY(match("cu_seqlens_q", t.cu_seqlens_q, {{plus_one(batch)}}));
@@ -113,8 +121,8 @@ Status check_shapes(const Infos& t, Problem* problem) {
   SPLITQ_TRY(like_logits("bias", t.bias));
   SPLITQ_TRY(like_logits("mask", t.mask));
   if (t.dbias.given() && (t.dbias.rank != t.bias.rank || t.dbias.shape != t.bias.shape)) {
-    return Status::invalid(fmt::format("dbias: shape {}; must be {}, the shape of bias", shape_string(t.dbias),
-                                       shape_string(t.bias)));
+    return Status::invalid(
+        fmt::format("dbias: shape {}; must be {}, the shape of bias", shape_string(t.dbias), shape_string(t.bias)));
   }
   SPLITQ_TRY(match("alibi_slopes", t.alibi_slopes, {{heads_q}, {batch, heads_q}}));
   SPLITQ_TRY(match("sink", t.sink, {{heads_q}}));

@@ -61,20 +61,20 @@ void for_each_written(Direction direction, Set& t, F&& f) {
 
 struct Problem {
   Direction direction = Direction::kForward;
-  Device device{};               // where the tensors lie; kAuto is resolved to kCpu
-  DType dtype = DType::kFp32;    // of q, k, v, out and their gradients
-  std::int64_t batch = 0;        // sequences
+  Device device{};             // where the tensors lie; kAuto is resolved to kCpu
+  DType dtype = DType::kFp32;  // of q, k, v, out and their gradients
+  std::int64_t batch = 0;      // sequences
   std::int64_t heads_q = 0;
-  std::int64_t heads_kv = 0;     // divides heads_q
-  std::int64_t head_dim = 0;     // D
-  std::int64_t head_dim_v = 0;   // Dv
-  std::int64_t max_seqlen_q = 0; // Sq; packed: an upper bound (total_q)
-  std::int64_t max_seqlen_k = 0; // Sk; packed: total_k; paged: max_pages * page_size
-  std::int64_t page_size = 0;    // 0: not paged
+  std::int64_t heads_kv = 0;      // divides heads_q
+  std::int64_t head_dim = 0;      // D
+  std::int64_t head_dim_v = 0;    // Dv
+  std::int64_t max_seqlen_q = 0;  // Sq; packed: an upper bound (total_q)
+  std::int64_t max_seqlen_k = 0;  // Sk; packed: total_k; paged: max_pages * page_size
+  std::int64_t page_size = 0;     // 0: not paged
 
-  double scale = 0.0;            // resolved
-  double softcap = 0.0;          // 0: off
-  double dropout = 0.0;          // 0: off
+  double scale = 0.0;    // resolved
+  double softcap = 0.0;  // 0: off
+  double dropout = 0.0;  // 0: off
   std::uint64_t seed = 0, offset = 0;
   bool deterministic = false;
   // Visible keys: i + off - window_left <= j <= i + off + window_right; causal is window_right = min(., 0).

@@ -10,8 +10,8 @@ namespace splitq {
 /// A size that tensors share. The first tensor that has it sets it; the others must agree.
 struct Extent {
   const char* symbol;
-  std::int64_t value = -1;        // -1: not set yet
-  const char* set_by = nullptr;   // the tensor that did
+  std::int64_t value = -1;       // -1: not set yet
+  const char* set_by = nullptr;  // the tensor that did
 };
 
 /// One axis of a shape: an extent, one more than it ("B+1"), or either it or 1 ("B|1").

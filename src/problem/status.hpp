@@ -20,7 +20,7 @@ struct [[nodiscard]] Status {
 }  // namespace splitq
 
 /// Leaves the function with the first status that is not ok.
-#define SPLITQ_TRY(expression)                                               \
-  do {                                                                       \
+#define SPLITQ_TRY(expression)                                                  \
+  do {                                                                          \
     if (::splitq::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)

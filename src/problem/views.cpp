@@ -65,15 +65,19 @@ Device resolve_device(Device device) {
 Status check_view(const char* name, const TensorView& view) {
   if (view.rank == 0) {
     if (view.data == nullptr) return {};
-    return Status::invalid(fmt::format("{}: rank 0 with data; must have a rank from 1 to {}, or no data where it is not "
-                                       "given", name, kMaxRank));
+    return Status::invalid(
+        fmt::format("{}: rank 0 with data; must have a rank from 1 to {}, or no data where it is not "
+                    "given",
+                    name, kMaxRank));
   }
   if (view.rank < 0 || view.rank > kMaxRank) {
     return Status::invalid(fmt::format("{}: rank {}; must be from 1 to {}", name, view.rank, kMaxRank));
   }
   if (!is_valid(view.dtype)) {
-    return Status::invalid(fmt::format("{}: type number {}; must be one of fp32 (0), fp16 (1), bf16 (2), int32 (3), int64 "
-                                       "(4), bool (5)", name, static_cast<int>(view.dtype)));
+    return Status::invalid(
+        fmt::format("{}: type number {}; must be one of fp32 (0), fp16 (1), bf16 (2), int32 (3), int64 "
+                    "(4), bool (5)",
+                    name, static_cast<int>(view.dtype)));
   }
   if (!is_valid(view.device.kind)) {
     return Status::invalid(fmt::format("{}: device number {}; must be one of auto (0), cpu (1), cuda (2), emulator (3)",
@@ -85,7 +89,8 @@ Status check_view(const char* name, const TensorView& view) {
       return Status::invalid(fmt::format("{}: shape {}; must have no negative size", name, shape_string(info(view))));
     }
     // An empty axis counts as one: others may not rely on it to keep their products small.
-    if (!multiply(count, std::max<std::int64_t>(view.shape[d], 1), &count)) count = std::numeric_limits<std::int64_t>::max();
+    if (!multiply(count, std::max<std::int64_t>(view.shape[d], 1), &count))
+      count = std::numeric_limits<std::int64_t>::max();
   }
   std::int64_t bytes = 0;
   if (!multiply(count, static_cast<std::int64_t>(size_of(view.dtype)), &bytes)) {
@@ -105,8 +110,8 @@ Status check_view(const char* name, const TensorView& view) {
   const auto address = reinterpret_cast<std::uintptr_t>(view.data);
   const auto below = static_cast<std::uintptr_t>(-range.begin), above = static_cast<std::uintptr_t>(range.end);
   if (address < below || above > std::numeric_limits<std::uintptr_t>::max() - address) {
-    return Status::invalid(fmt::format("{}: {} at address {:#x}; must lie inside the address space", name,
-                                       list_bytes(view), address));
+    return Status::invalid(
+        fmt::format("{}: {} at address {:#x}; must lie inside the address space", name, list_bytes(view), address));
   }
   if (address % size_of(view.dtype) != 0) {
     return Status::invalid(fmt::format("{}: address {:#x}; must be a multiple of {}, the size of {}", name, address,
@@ -128,8 +133,8 @@ Status check_written_once(const char* name, const TensorView& view) {
     const auto [stride, last] = axes[d];
     if (last == 0) continue;
     if (stride <= reach) {
-      return Status::invalid(fmt::format("{}: {}; must have strides under which no two elements overlap, as it is written",
-                                         name, list_bytes(view)));
+      return Status::invalid(fmt::format(
+          "{}: {}; must have strides under which no two elements overlap, as it is written", name, list_bytes(view)));
     }
     reach += stride * last;
   }
@@ -159,8 +164,9 @@ Status check_disjoint(const char* written_name, const TensorView& written, const
 
 Status check_same_device(const char* name, const TensorView& view, const char* first_name, const TensorView& first) {
   if (resolve_device(view.device) == resolve_device(first.device)) return {};
-  return Status::invalid(fmt::format("{}: on {}; must be on {}, where {} is", name, to_string(resolve_device(view.device)),
-                                     to_string(resolve_device(first.device)), first_name));
+  return Status::invalid(fmt::format("{}: on {}; must be on {}, where {} is", name,
+                                     to_string(resolve_device(view.device)), to_string(resolve_device(first.device)),
+                                     first_name));
 }
 
 Status check_on_cpu(const char* name, const TensorView& view, const char* what) {

@@ -42,7 +42,8 @@ inline float from_float<float>(float x) {
 template <>
 inline Bf16 from_float<Bf16>(float x) {
   std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
-  if (x != x) return {static_cast<std::uint16_t>((bits >> 16) | 0x40u)};  // quiet: rounding may not carry it to infinity
+  if (x != x)
+    return {static_cast<std::uint16_t>((bits >> 16) | 0x40u)};  // quiet: rounding may not carry it to infinity
   bits += 0x7FFFu + ((bits >> 16) & 1u);
   return {static_cast<std::uint16_t>(bits >> 16)};
 }

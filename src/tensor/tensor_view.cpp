@@ -9,11 +9,15 @@ namespace splitq {
 std::size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::kFp32:
-    case DType::kInt32: return 4;
+    case DType::kInt32:
+      return 4;
     case DType::kFp16:
-    case DType::kBf16: return 2;
-    case DType::kInt64: return 8;
-    case DType::kBool: return 1;
+    case DType::kBf16:
+      return 2;
+    case DType::kInt64:
+      return 8;
+    case DType::kBool:
+      return 1;
   }
   return 0;
 }
@@ -32,8 +36,8 @@ std::int64_t TensorView::size() const {
 TensorView view(const void* data, DType dtype, std::initializer_list<std::int64_t> shape,
                 std::initializer_list<std::int64_t> strides) {
   if (shape.size() < 1 || shape.size() > kMaxRank) {
-    throw Error(StatusCode::kInvalidArgument, "shape: " + std::to_string(shape.size()) + " sizes; must be from 1 to " +
-                                                  std::to_string(kMaxRank));
+    throw Error(StatusCode::kInvalidArgument,
+                "shape: " + std::to_string(shape.size()) + " sizes; must be from 1 to " + std::to_string(kMaxRank));
   }
   if (strides.size() != 0 && strides.size() != shape.size()) {
     throw Error(StatusCode::kInvalidArgument, "strides: " + std::to_string(strides.size()) + " values; must be " +

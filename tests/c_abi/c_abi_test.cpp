@@ -21,7 +21,8 @@ struct Array {
     data.resize(static_cast<std::size_t>(cpp.size()));
     std::mt19937 rng(static_cast<unsigned>(seed));
     std::normal_distribution<float> normal;
-    if (seed != 0) for (float& x : data) x = normal(rng);
+    if (seed != 0)
+      for (float& x : data) x = normal(rng);
     cpp.data = data.data();
     c = splitq_tensor_contiguous(data.data(), SPLITQ_FP32, cpp.rank, cpp.shape.data());
   }
@@ -38,8 +39,16 @@ class CAbiTest : public ::testing::Test {
     g.dq = &dq.c, g.dk = &dk.c, g.dv = &dv.c, g.dlse = &dlse.c, g.dbias = &dbias.c, g.dsink = &dsink.c;
     c.causal = 1, c.softcap = 2, c.window_left = 3, c.dropout = 0.25, c.seed = 11, c.offset = 5;
     c.has_scale = 1, c.scale = 0.7, c.bias = &bias.c, c.sink = &sink.c, c.alibi_slopes = &alibi.c;
-    cpp = {.scale = 0.7, .causal = true, .window_left = 3, .softcap = 2, .dropout = 0.25, .seed = 11, .offset = 5,
-           .bias = bias.cpp, .alibi_slopes = alibi.cpp, .sink = sink.cpp};
+    cpp = {.scale = 0.7,
+           .causal = true,
+           .window_left = 3,
+           .softcap = 2,
+           .dropout = 0.25,
+           .seed = 11,
+           .offset = 5,
+           .bias = bias.cpp,
+           .alibi_slopes = alibi.cpp,
+           .sink = sink.cpp};
   }
 
   void cpp_forward() { forward(q.cpp, k.cpp, v.cpp, out.cpp, cpp, lse.cpp); }
@@ -47,7 +56,8 @@ class CAbiTest : public ::testing::Test {
   Array q{{kB, kSq, kHq, kD}, 1}, k{{kB, kSk, kHkv, kD}, 2}, v{{kB, kSk, kHkv, kD}, 3}, out{{kB, kSq, kHq, kD}};
   Array lse{{kB, kHq, kSq}}, dout{{kB, kSq, kHq, kD}, 4}, dlse{{kB, kHq, kSq}, 5};
   Array dq{{kB, kSq, kHq, kD}}, dk{{kB, kSk, kHkv, kD}}, dv{{kB, kSk, kHkv, kD}};
-  Array bias{{1, kHq, kSq, kSk}, 6}, dbias{{1, kHq, kSq, kSk}}, sink = Array({kHq}, 7), dsink{{kHq}}, alibi{{kB, kHq}, 8};
+  Array bias{{1, kHq, kSq, kSk}, 6}, dbias{{1, kHq, kSq, kSk}}, sink = Array({kHq}, 7), dsink{{kHq}},
+                                                                alibi{{kB, kHq}, 8};
   splitq_forward_tensors t = SPLITQ_FORWARD_TENSORS_INIT;
   splitq_backward_tensors g = SPLITQ_BACKWARD_TENSORS_INIT;
   splitq_options c = SPLITQ_OPTIONS_INIT;
@@ -65,7 +75,8 @@ TEST_F(CAbiTest, ForwardIsTheSame) {
 
 TEST_F(CAbiTest, BackwardIsTheSame) {
   cpp_forward();
-  backward({dout.cpp, q.cpp, k.cpp, v.cpp, out.cpp, lse.cpp, dq.cpp, dk.cpp, dv.cpp, dlse.cpp, dbias.cpp, dsink.cpp}, cpp);
+  backward({dout.cpp, q.cpp, k.cpp, v.cpp, out.cpp, lse.cpp, dq.cpp, dk.cpp, dv.cpp, dlse.cpp, dbias.cpp, dsink.cpp},
+           cpp);
   std::vector<std::vector<float>> expected;
   for (Array* a : {&dq, &dk, &dv, &dbias, &dsink}) expected.push_back(a->data), a->data.assign(a->data.size(), -9);
   ASSERT_EQ(splitq_backward(&g, &c, nullptr), SPLITQ_OK) << splitq_last_error();
@@ -185,7 +196,8 @@ TEST_F(CAbiTest, RotaryAndAppend) {
   const std::int64_t batch = kB;
   const splitq_tensor seqlens = splitq_tensor_contiguous(lengths.data(), SPLITQ_INT32, 1, &batch);
   splitq_append_tensors a = SPLITQ_APPEND_TENSORS_INIT;
-  a.k_new = &k.c, a.v_new = &v.c, a.k_cache = &k_cache.c, a.v_cache = &v_cache.c, a.seqlens_k = &seqlens, a.rotary = &rotary;
+  a.k_new = &k.c, a.v_new = &v.c, a.k_cache = &k_cache.c, a.v_cache = &v_cache.c, a.seqlens_k = &seqlens,
+  a.rotary = &rotary;
   ASSERT_EQ(splitq_append_kv(&a), SPLITQ_OK) << splitq_last_error();
   const std::size_t row = kSk * kHkv * kD, cache_row = 9 * kHkv * kD;
   for (std::size_t b = 0; b < kB; ++b) {

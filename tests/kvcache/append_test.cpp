@@ -23,7 +23,8 @@ class AppendTest : public ::testing::TestWithParam<AppendCase> {};
 TEST_P(AppendTest, WritesBehindTheLengthsAlone) {
   const AppendCase& c = GetParam();
   const std::vector<std::int64_t> lengths = {0, 5, kCapacity - kNew};
-  const std::int64_t max_pages = c.page_size == 0 ? 0 : (kCapacity + c.page_size - 1) / c.page_size, pages = kB * max_pages + 2;
+  const std::int64_t max_pages = c.page_size == 0 ? 0 : (kCapacity + c.page_size - 1) / c.page_size,
+                     pages = kB * max_pages + 2;
   auto cache_shape = [&](std::int64_t width) {
     return c.page_size == 0 ? std::vector<std::int64_t>{kB, kCapacity, kHkv, width}
                             : std::vector<std::int64_t>{pages, c.page_size, kHkv, width};
@@ -36,7 +37,8 @@ TEST_P(AppendTest, WritesBehindTheLengthsAlone) {
   k_new.fill_random(1), v_new.fill_random(2), cos.fill_random(3), sin.fill_random(4), seqlens.fill(lengths);
   k_cache.fill_random(5), v_cache.fill_random(6), k_before.fill_random(5), v_before.fill_random(6);
   std::vector<std::int64_t> entries;
-  for (std::int64_t n = 0; n < kB * max_pages; ++n) entries.push_back((n * 3 + 1) % pages);  // distinct: 3 divides no count of pages here
+  for (std::int64_t n = 0; n < kB * max_pages; ++n)
+    entries.push_back((n * 3 + 1) % pages);  // distinct: 3 divides no count of pages here
   table.fill(entries);
 
   AppendTensors t{k_new.view(), v_new.view(), k_cache.view(), v_cache.view(), seqlens.view()};
@@ -49,8 +51,9 @@ TEST_P(AppendTest, WritesBehindTheLengthsAlone) {
     for (std::int64_t b = 0; b < kB; ++b) {
       for (std::int64_t s = 0; s < kNew; ++s) {
         const std::int64_t position = lengths[b] + s;
-        const bool here = c.page_size == 0 ? i0 == b && i1 == position
-                                           : i0 == entries[b * max_pages + position / c.page_size] && i1 == position % c.page_size;
+        const bool here = c.page_size == 0
+                              ? i0 == b && i1 == position
+                              : i0 == entries[b * max_pages + position / c.page_size] && i1 == position % c.page_size;
         if (here) return std::pair{b, s};
       }
     }
@@ -93,7 +96,8 @@ class AppendRefusalTest : public ::testing::Test {
   }
 
   AppendTensors call() const {
-    return {k_new.view(), v_new.view(), k_cache.view(), v_cache.view(), seqlens.view(), table.view(), {cos.view(), sin.view()}};
+    return {k_new.view(),   v_new.view(), k_cache.view(),          v_cache.view(),
+            seqlens.view(), table.view(), {cos.view(), sin.view()}};
   }
 
   std::string message(const AppendTensors& t) const {
@@ -127,12 +131,14 @@ TEST_F(AppendRefusalTest, Missing) {
 TEST_F(AppendRefusalTest, ShapesAndTypes) {
   AppendTensors t = call();
   t.v_new.shape[1] = 2;
-  EXPECT_EQ(message(t), "v_new: shape (2, 2, 1, 4); must be (B, S_new, Hkv, Dv) with B = 2 as in k_new, S_new = 3 as in k_new, "
-                        "Hkv = 1 as in k_new");
+  EXPECT_EQ(message(t),
+            "v_new: shape (2, 2, 1, 4); must be (B, S_new, Hkv, Dv) with B = 2 as in k_new, S_new = 3 as in k_new, "
+            "Hkv = 1 as in k_new");
   t = call();
   t.block_table = {};
-  EXPECT_EQ(message(t), "k_cache: shape (6, 2, 1, 4); must be (B, Sk, Hkv, D) with B = 2 as in k_new, Hkv = 1 as in k_new, D = "
-                        "4 as in k_new");
+  EXPECT_EQ(message(t),
+            "k_cache: shape (6, 2, 1, 4); must be (B, Sk, Hkv, D) with B = 2 as in k_new, Hkv = 1 as in k_new, D = "
+            "4 as in k_new");
   t = call();
   t.v_cache.dtype = DType::kFp16;
   EXPECT_EQ(message(t), "v_cache: type fp16; must be fp32, the type of k_new");
@@ -157,8 +163,9 @@ TEST_F(AppendRefusalTest, Pages) {
   table.fill({0, 1, 2, -1, 6, 5});  // the second sequence, of length 2, starts in its second page
   EXPECT_EQ(message(call()), "block_table[1, 1]: 6; must be from 0 to 5, as k_cache has 6 pages");
   table.fill({0, 1, 2, -1, 1, 5});
-  EXPECT_EQ(message(call()), "block_table[1, 1]: 1, the page of block_table[0, 1]; must be another, as new tokens of both would "
-                             "go to its row 0");
+  EXPECT_EQ(message(call()),
+            "block_table[1, 1]: 1, the page of block_table[0, 1]; must be another, as new tokens of both would "
+            "go to its row 0");
   table.fill({0, 1, -1, 0, 4, 5});  // page 0 is shared by what stood before: fine
   EXPECT_EQ(message(call()), "");
 }

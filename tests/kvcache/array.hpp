@@ -24,7 +24,8 @@ class Array {
     view_.rank = static_cast<int>(shape.size());
     std::int64_t stride = 1 + gap, first = 0;
     for (int n = 0; n < view_.rank; ++n) {
-      const int d = order == Order::kLastDimOutermost ? (view_.rank - 2 - n + view_.rank) % view_.rank : view_.rank - 1 - n;
+      const int d =
+          order == Order::kLastDimOutermost ? (view_.rank - 2 - n + view_.rank) % view_.rank : view_.rank - 1 - n;
       view_.shape[d] = shape[d];
       view_.strides[d] = order == Order::kReversed ? -stride : stride;
       if (order == Order::kReversed && shape[d] > 0) first += (shape[d] - 1) * stride;

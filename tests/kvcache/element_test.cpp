@@ -37,7 +37,7 @@ void expect_rounding(std::uint32_t patterns) {
   for (std::uint32_t bits = 0; bits + 1 < patterns; ++bits) {
     const T low{static_cast<std::uint16_t>(bits)}, high{static_cast<std::uint16_t>(bits + 1)};
     const double a = to_float(low), b = to_float(high);
-    const auto middle = static_cast<float>(a + (b - a) / 2);  // exact in fp32
+    const auto middle = static_cast<float>(a + (b - a) / 2);       // exact in fp32
     if (static_cast<double>(middle) != a + (b - a) / 2) continue;  // below fp32's last place: bf16 subnormals
     ASSERT_EQ(from_float<T>(middle).bits, bits % 2 == 0 ? bits : bits + 1) << bits;
     ASSERT_EQ(from_float<T>(std::nextafter(middle, 0.0f)).bits, bits) << bits;

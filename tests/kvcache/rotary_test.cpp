@@ -22,7 +22,8 @@ class RotaryTest : public ::testing::TestWithParam<RotaryCase> {};
 TEST_P(RotaryTest, AgreesWithTheDefinition) {
   const RotaryCase& c = GetParam();
   Array x(c.dtype, {kB, kS, kH, kD}, c.order, c.gap), out(c.dtype, {kB, kS, kH, kD}, Order::kRowMajor, c.gap);
-  Array cos(c.table_dtype, {kPositions, c.half}, c.order), sin(c.table_dtype, {kPositions, c.half}, Order::kRowMajor, 1);
+  Array cos(c.table_dtype, {kPositions, c.half}, c.order),
+      sin(c.table_dtype, {kPositions, c.half}, Order::kRowMajor, 1);
   Array offsets(DType::kInt64, {kB}, c.order);
   x.fill_random(1), cos.fill_random(2), sin.fill_random(3), offsets.fill({6, 0});
   apply_rotary(x.view(), out.view(), {cos.view(), sin.view(), c.interleaved}, offsets.view());
@@ -67,8 +68,9 @@ TEST(RotaryRefusalTest, NamesTheArgument) {
   EXPECT_EQ(message(out.view(), {}), "cos: not given; must come with the other of cos and sin");
   EXPECT_EQ(message(out.view(), {cos.view(), Array(DType::kFp32, {kPositions, 3}).view()}),
             "sin: shape (9, 3); must be (positions, R/2) with positions = 9 as in cos, R/2 = 4 as in cos");
-  EXPECT_EQ(message(out.view(), {Array(DType::kFp32, {kPositions, 6}).view(), Array(DType::kFp32, {kPositions, 6}).view()}),
-            "cos: shape (9, 6); must have at most 5 columns, half the head size 10 of x");
+  EXPECT_EQ(
+      message(out.view(), {Array(DType::kFp32, {kPositions, 6}).view(), Array(DType::kFp32, {kPositions, 6}).view()}),
+      "cos: shape (9, 6); must have at most 5 columns, half the head size 10 of x");
   EXPECT_EQ(message(out.view(), {Array(DType::kBf16, {kPositions, 4}).view(), sin.view()}),
             "cos: type bf16; must be fp32");
   EXPECT_EQ(message(Array(DType::kFp16, {kB, kS, kH, kD}).view(), good), "out: type fp16; must be fp32, the type of x");
