@@ -19,6 +19,8 @@ class Contestant {
  public:
   virtual ~Contestant() = default;
   virtual std::string name() const = 0;
+  /// Whether it has a row in the case's table at all.
+  virtual bool enters(const Case&) const { return true; }
   /// Why it can't take part; "" where it can.
   virtual std::string refusal(const Case&) const { return {}; }
   /// Everything that is not timed. The workload outlives all calls.
@@ -52,7 +54,10 @@ class NativeContestant : public Contestant {
   std::size_t next_ = 0;
 };
 
-std::unique_ptr<Contestant> make_materialised(const Settings& settings);
+/// What the materialised backward takes from forward: P itself, of every head, or out and softmax_lse alone, as splitq's
+/// does, from which it computes P again.
+enum class Kept { kP, kLse };
+std::unique_ptr<Contestant> make_materialised(const Settings& settings, Kept kept);
 std::unique_ptr<Contestant> make_splitq(const Settings& settings, Schedule schedule, std::string name);
 /// Throws std::runtime_error with the reason where the Python has no usable torch.
 std::unique_ptr<Contestant> make_torch(const Settings& settings);

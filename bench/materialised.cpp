@@ -1,6 +1,7 @@
 // Standard attention: S = Q K^T and P = softmax(S) stand in memory, OpenBLAS multiplies. Made as fast as it can be:
 // a head per thread, rows in blocks so that the softmax finds its scores in cache, masked columns left out of the
-// products, 1/l applied to O and not to P, and for backward P kept by forward (four products in place of five).
+// products, 1/l applied to O and not to P. Backward takes P as forward kept it, for all heads: four products in place of
+// five. Its second form is given what splitq is given, out and softmax_lse, and makes P again.
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
 
@@ -51,14 +52,16 @@ struct Workspace {
 
 class Materialised final : public NativeContestant {
  public:
-  explicit Materialised(const Settings& settings) : threads_(settings.threads), arena_(settings.threads) {}
+  Materialised(const Settings& settings, Kept kept) : threads_(settings.threads), keeps_p_(kept == Kept::kP), arena_(threads_) {}
 
-  std::string name() const override { return "materialised"; }
+  std::string name() const override { return keeps_p_ ? "materialised" : "materialised, P again"; }
+
+  bool enters(const Case& c) const override { return keeps_p_ || c.backward; }
 
   std::string refusal(const Case& c) const override {
     if (std::string why = OpenBlas::missing(); !why.empty()) return why;
     if (c.backward && c.group() > 1) return "backward with grouped heads is not written";
-    const double matrices = threads_ + (c.backward ? double(c.batch * c.heads_q) : 0.0);
+    const double matrices = threads_ + (!c.backward ? 0.0 : double(keeps_p_ ? c.batch * c.heads_q : threads_));
     const double bytes = matrices * 4.0 * double(c.decode() ? c.group() : c.seqlen_q) * double(c.seqlen_k);
     if (const double free = available_memory(); bytes > kMemoryShare * free)
       return fmt::format("its matrices take {:.1f} GB, and {:.1f} GB are free", bytes * 1e-9, free * 1e-9);
@@ -67,7 +70,7 @@ class Materialised final : public NativeContestant {
 
   void finish() override {
     workspaces_.clear();
-    kept_ = Buffer();
+    p_ = Buffer();
   }
 
  private:
@@ -93,7 +96,7 @@ class Materialised final : public NativeContestant {
     for (int i = 0; i < (shared_head_ ? 1 : threads_); ++i)
       workspaces_.push_back({Buffer(matrix), Buffer(3 * rows() * sizeof(float)), Buffer(conversions * head)});
     if (!c_.backward) return;
-    kept_ = Buffer(units() * matrix);
+    p_ = Buffer((keeps_p_ ? units() : std::int64_t(workspaces_.size())) * matrix);
     for_units(workload.copies.front(), [this](const Tensors& t, std::int64_t unit, Workspace& w) { forward(t, unit, w); });
   }
 
@@ -172,23 +175,34 @@ class Materialised final : public NativeContestant {
 
   // ---- the two directions, one head ----
 
+  /// Where P of a head stands between forward and backward, or while backward needs it.
+  Rows p_of(std::int64_t unit, const Workspace& w) const {
+    return {p_.floats() + (keeps_p_ ? unit : &w - workspaces_.data()) * rows() * ld_, ld_};
+  }
+
+  /// m rows of P from row i on: not yet divided by the row sums, or else normalised.
+  void make_p(const Rows& q, const Rows& k, const Rows& p, std::int64_t i, std::int64_t m, std::int64_t n,
+              float* inverse_sum, float* lse, bool normalised) {
+    OpenBlas::get().sgemm(false, true, m, n, c_.head_dim, 1.0f, q.row(i), q.ld, k.data, k.ld, 0.0f, p.row(i), ld_);
+    for_blocks_of_rows(m, [&](std::int64_t begin, std::int64_t count) {
+      const std::int64_t r = i + begin;
+      softmax_rows(p.row(r), count, n, ld_, c_.causal ? visible(r) : n, scale_, inverse_sum + r, lse + r);
+      if (normalised) scale_rows(p.row(r), count, n, ld_, inverse_sum + r);
+    });
+  }
+
   void forward(const Tensors& t, std::int64_t unit, Workspace& w) {
     const OpenBlas& blas = OpenBlas::get();
     const std::int64_t d = c_.head_dim;
     const Rows q = source(t.q, unit, false, w, kQ), k = source(t.k, unit, true, w, kK);
     const Rows v = source(t.v, unit, true, w, kV), o = target(t.out, unit, false, w, kO);
-    const Rows p{c_.backward ? kept_.floats() + unit * rows() * ld_ : w.scores.floats(), ld_};
+    const Rows p = c_.backward ? p_of(unit, w) : Rows{w.scores.floats(), ld_};
     float* inverse_sum = w.row_values.floats();
     float* lse = static_cast<float*>(t.softmax_lse.data) + unit * rows();
 
     for (std::int64_t i = 0; i < rows(); i += block_rows()) {
       const std::int64_t m = std::min(block_rows(), rows() - i), n = reach(i, m);
-      blas.sgemm(false, true, m, n, d, 1.0f, q.row(i), q.ld, k.data, k.ld, 0.0f, p.row(i), ld_);
-      for_blocks_of_rows(m, [&](std::int64_t begin, std::int64_t count) {
-        const std::int64_t r = i + begin;
-        softmax_rows(p.row(r), count, n, ld_, c_.causal ? visible(r) : n, scale_, inverse_sum + r, lse + r);
-        if (c_.backward) scale_rows(p.row(r), count, n, ld_, inverse_sum + r);  // kept P is the true one
-      });
+      make_p(q, k, p, i, m, n, inverse_sum, lse, c_.backward);
       blas.sgemm(false, false, m, d, n, 1.0f, p.row(i), ld_, v.data, v.ld, 0.0f, o.row(i), o.ld);
       if (!c_.backward) scale_rows(o.row(i), m, d, o.ld, inverse_sum + i);
     }
@@ -202,13 +216,15 @@ class Materialised final : public NativeContestant {
     const Rows v = source(t.v, unit, true, w, kV), o = source(t.out, unit, false, w, kO);
     const Rows d_o = source(t.dout, unit, false, w, kDo), dq = target(t.dq, unit, false, w, kDq);
     const Rows dk = target(t.dk, unit, true, w, kDk), dv = target(t.dv, unit, true, w, kDv);
-    const Rows p{kept_.floats() + unit * rows() * ld_, ld_}, ds{w.scores.floats(), ld_};
+    const Rows p = p_of(unit, w), ds{w.scores.floats(), ld_};
     float* delta = w.row_values.floats();
+    float *inverse_sum = delta + rows(), *lse = inverse_sum + rows();
 
     // Last rows first: they reach every key, so that dk and dv need no clearing.
     float beta = 0.0f;
     for (std::int64_t i = (rows() - 1) / block_rows() * block_rows(); i >= 0; i -= block_rows(), beta = 1.0f) {
       const std::int64_t m = std::min(block_rows(), rows() - i), n = reach(i, m);
+      if (!keeps_p_) make_p(q, k, p, i, m, n, inverse_sum, lse, true);
       for (std::int64_t r = i; r < i + m; ++r) delta[r] = dot(d_o.row(r), o.row(r), d);
       blas.sgemm(true, false, n, d, m, 1.0f, p.row(i), ld_, d_o.row(i), d_o.ld, beta, dv.data, dv.ld);
       blas.sgemm(false, true, m, n, d, 1.0f, d_o.row(i), d_o.ld, v.data, v.ld, 0.0f, ds.row(i), ld_);
@@ -223,19 +239,20 @@ class Materialised final : public NativeContestant {
   }
 
   int threads_;
+  bool keeps_p_;
   tbb::task_arena arena_;
   Case c_;
   float scale_ = 0.0f;
   std::int64_t ld_ = 0;
   bool shared_head_ = false;  // fewer heads than threads: OpenBLAS divides each product instead
   std::vector<Workspace> workspaces_;
-  Buffer kept_;               // P of every head, from forward to backward
+  Buffer p_;                  // backward: P of every head, or of every thread
 };
 
 }  // namespace
 
-std::unique_ptr<Contestant> make_materialised(const Settings& settings) {
-  return std::make_unique<Materialised>(settings);
+std::unique_ptr<Contestant> make_materialised(const Settings& settings, Kept kept) {
+  return std::make_unique<Materialised>(settings, kept);
 }
 
 }  // namespace splitq::bench

@@ -27,7 +27,7 @@ double status_bytes(const std::string& key) {
 double measure_extra_bytes(const Entrant& entrant, const Case& shape) {
   Workload workload = make_workload(shape);
   const auto contestant = entrant.make();
-  if (!contestant->refusal(shape).empty()) return -1;
+  if (!contestant->enters(shape) || !contestant->refusal(shape).empty()) return -1;
   const double before = status_bytes("VmRSS:");
   contestant->prepare(workload);
   contestant->time(1);
@@ -72,11 +72,14 @@ CaseResult measure(const Case& shape, const std::vector<std::unique_ptr<Contesta
                    int rounds, const std::function<void()>& step) {
   Workload workload = make_workload(shape);
   CaseResult result{shape, yardstick ? yardstick->name() : "", {}, {}};
-  std::vector<int> calls(contestants.size(), 0);
+  std::vector<int> calls(contestants.size(), 0);  // of a sample; 0: does not take part
+  std::vector<std::size_t> rows(contestants.size(), 0);
   Results reference;
 
   for (std::size_t i = 0; i < contestants.size(); ++i, step()) {
     Contestant& contestant = *contestants[i];
+    if (!contestant.enters(shape)) continue;
+    rows[i] = result.rows.size();
     Row& row = result.rows.emplace_back();
     row.contestant = contestant.name();
     row.refusal = contestant.refusal(shape);
@@ -105,7 +108,7 @@ CaseResult measure(const Case& shape, const std::vector<std::unique_ptr<Contesta
       if (calls[i] == 0) continue;
       std::this_thread::sleep_for(kPause);
       const double seconds = contestants[i]->time(calls[i]) / calls[i];
-      result.rows[i].rates.values.push_back(1e-9 * shape.work() / seconds);
+      result.rows[rows[i]].rates.values.push_back(1e-9 * shape.work() / seconds);
     }
   }
   for (std::size_t i = 0; i < contestants.size(); ++i)

@@ -9,9 +9,10 @@ namespace splitq::bench {
 
 class OpenBlas {
  public:
-  /// What the next load takes as its kernel (OPENBLAS_CORETYPE); "" chooses: what the user set, else the best that
-  /// this processor can run, since old versions take their oldest kernel on a processor they do not know.
-  static void choose_core(const std::string& core);
+  /// What the next load takes as its kernel (OPENBLAS_CORETYPE). "" chooses: what the user set, else the fastest of those
+  /// that this processor can run, measured in child processes. Left alone, OpenBLAS takes its oldest kernel on a
+  /// processor that it does not know.
+  static void choose_core(const std::string& core, int threads);
 
   /// Loads on first use. Throws std::runtime_error where there is none.
   static OpenBlas& get();

@@ -27,7 +27,7 @@ void print_heading(const Case& c) {
   fmt::print("\n{}, {}, head_dim {}, {}, batch {}, heads {}\n",
              c.decode() ? "one query against a cache" : c.backward ? "backward" : "forward", name_of(c.dtype), c.head_dim,
              c.causal ? "causal" : "not causal", c.batch, heads);
-  fmt::print("{:>7}  {:<18} {:>8} {:>15} {:>9} {:>16} {:>13} {:>11}\n", "seqlen", "contestant", c.unit(), "min..max",
+  fmt::print("{:>7}  {:<21} {:>8} {:>15} {:>9} {:>16} {:>13} {:>11}\n", "seqlen", "contestant", c.unit(), "min..max",
              c.decode() ? "of read" : "of SGEMM", "vs materialised", "extra memory", "difference");
 }
 
@@ -86,11 +86,11 @@ void print_case(const CaseResult& result, const Case* previous) {
   std::string seqlen = fmt::format("{}", c.seqlen_k);
   for (const Row& row : result.rows) {
     if (!row.refusal.empty()) {
-      fmt::print("{:>7}  {:<18} {}\n", seqlen, row.contestant, row.refusal);
+      fmt::print("{:>7}  {:<21} {}\n", seqlen, row.contestant, row.refusal);
     } else {
       const double rate = row.rates.median();
       const bool yardstick = !result.yardstick_rates.values.empty();
-      fmt::print("{:>7}  {:<18} {:>8.1f} {:>15} {:>9} {:>16} {:>13} {:>11}\n", seqlen, row.contestant, rate,
+      fmt::print("{:>7}  {:<21} {:>8.1f} {:>15} {:>9} {:>16} {:>13} {:>11}\n", seqlen, row.contestant, rate,
                  spread(row.rates),
                  yardstick ? fmt::format("{:.0f} %", 100 * rate / result.yardstick_rates.median()) : "?",
                  baseline ? fmt::format("{:.2f}x", rate / baseline->rates.median()) : "?", megabytes(row.extra_bytes),
@@ -99,7 +99,7 @@ void print_case(const CaseResult& result, const Case* previous) {
     seqlen.clear();
   }
   if (!result.yardstick_rates.values.empty())
-    fmt::print("{:>7}  {:<18} {:>8.1f} {:>15}\n", "", result.yardstick, result.yardstick_rates.median(),
+    fmt::print("{:>7}  {:<21} {:>8.1f} {:>15}\n", "", result.yardstick, result.yardstick_rates.median(),
                spread(result.yardstick_rates));
   std::fflush(stdout);
 }
