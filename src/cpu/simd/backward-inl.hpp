@@ -30,7 +30,7 @@ struct BackwardPanel {
   float* weight = nullptr;  // [width]
   float* delta = nullptr;   // [width] rowsum(dO ∘ O) - dlse
   std::uint32_t largest_q = 0;
-  std::uint32_t largest_dout = 0;
+  bool finite = true;       // dO and the statistics of every row
   std::int64_t vecs = 0;
 };
 
@@ -128,8 +128,8 @@ inline void open_panel(const BackwardTask& t, std::int64_t first, BackwardPanel&
   transpose(panel.q_rows, t.d_stride, kPanelWidth, t.problem.head_dim, t.logits.query_scale, panel.q, kPanelWidth);
   const auto scale = static_cast<float>(t.problem.scale);
   for (std::int64_t x = 0; x < kPanelWidth * t.d_stride; ++x) panel.q_rows[x] *= scale;
-  panel.largest_dout =
-      load_query_rows(t.call, t.task, tensors.dout, panel.rows, t.problem.head_dim_v, panel.dout_rows, t.v_stride);
+  panel.finite = load_query_rows(t.call, t.task, tensors.dout, panel.rows, t.problem.head_dim_v, panel.dout_rows,
+                                 t.v_stride) < kNotFinite;
   transpose(panel.dout_rows, t.v_stride, kPanelWidth, t.problem.head_dim_v, 1.0f, panel.dout, kPanelWidth);
   for (std::int64_t x = 0; x < round_up(t.problem.head_dim, kRowAlign) * kPanelWidth; ++x) panel.dq[x] = 0.0f;
 
@@ -148,9 +148,11 @@ inline void open_panel(const BackwardTask& t, std::int64_t first, BackwardPanel&
     };
     if (tensors.dlse.given()) delta -= static_cast<double>(row(tensors.dlse));
     panel.delta[l] = static_cast<float>(delta);
+    panel.finite = panel.finite && std::isfinite(panel.delta[l]);
     const double lse = static_cast<double>(row(tensors.softmax_lse)) * kLog2e;
     if (lse == -HUGE_VAL) continue;
     panel.max[l] = static_cast<float>(lse);
+    panel.finite = panel.finite && std::isfinite(panel.max[l]);
     panel.weight[l] = static_cast<float>(std::exp2(static_cast<double>(panel.max[l]) - lse));  // what the rounding took
   }
 }
@@ -268,8 +270,7 @@ inline void backward_step(const BackwardTask& t, BackwardPanel& panel, Visible v
                           std::uint32_t largest_k, std::uint32_t largest_v, bool first) {
   const Problem& p = t.problem;
   const BackwardScratch& s = t.s;
-  const std::uint32_t largest = std::max({panel.largest_q, panel.largest_dout, largest_k, largest_v});
-  const bool absorb = largest >= 0x7F800000u;
+  const bool absorb = std::max({panel.largest_q, largest_k, largest_v}) >= kNotFinite || !panel.finite;
   const std::int64_t key_rows = round_up(keys, kRowAlign);
   recompute_logits(t, panel, visible, j0, keys, largest_k, s.p);
   probabilities(panel, keys, s.p, absorb);

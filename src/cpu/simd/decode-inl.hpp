@@ -13,8 +13,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace splitq::cpu::SPLITQ_ISA {
 
+/// The tile kernel for each of the task's heads.
+inline void forward_heads(const Call& call, const Task& task, Arena arena) {
+  Task head = task;
+  for (head.heads = 1; head.head_kv < task.head_kv + task.heads; ++head.head_kv) forward(call, head, arena);
+}
+
 #if HWY_TARGET == HWY_SCALAR
-inline constexpr auto decode = forward;
+inline constexpr auto decode = forward_heads;
 #else
 
 inline constexpr std::int64_t kQuad = 4;
@@ -329,10 +335,7 @@ inline void decode(const Call& call, const Task& task, Arena arena) {
   for_each_quad([&](std::int64_t, DecodeQuad& quad) {
     finite = finite && all_finite(quad.out, kQuad * out_stride) && all_finite(quad.state.sum, kLanes);
   });
-  if (!finite) {
-    for (head.head_kv = task.head_kv; head.head_kv < task.head_kv + task.heads; ++head.head_kv) forward(call, head, arena);
-    return;
-  }
+  if (!finite) return forward_heads(call, task, arena);
   for_each_quad([&](std::int64_t first, DecodeQuad& quad) {
     for (std::int64_t r = 0; r < quad.rows.rows; ++r) {
       float sum = 0.0f;

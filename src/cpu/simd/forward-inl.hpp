@@ -144,7 +144,7 @@ inline void forward(const Call& call, const Task& task, Arena arena) {
       if (some || logits.per_score()) to_logits(logits, panel.rows, some, keys, s.scores, s.stage, nullptr);
 
       // A value that is not finite must not reach rows that do not see it: then p = 0 says "hidden".
-      const bool absorb = largest_v >= 0x7F800000u && (some || logits.staged);
+      const bool absorb = largest_v >= kNotFinite && (some || logits.staged);
       if (every_step) std::memcpy(s.sum_before, panel.state.sum, kPanelWidth * sizeof(float));
       softmax_step(panel.vecs, keys, s.scores, kPanelWidth, panel.state, absorb);
       if (every_step) normalise_step(panel.vecs, keys, s.scores, kPanelWidth, panel.state, s.sum_before);

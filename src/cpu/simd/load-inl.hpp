@@ -6,6 +6,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace splitq::cpu::SPLITQ_ISA {
 
+inline constexpr std::uint32_t kNotFinite = 0x7F800000;  // bits of infinity; those of a NaN are greater
+
 /// kLanes consecutive elements as fp32.
 HWY_INLINE Vec load_vector(const float* p) { return hn::LoadU(kF, p); }
 HWY_INLINE Vec load_vector(const Bf16* p) {
@@ -18,7 +20,7 @@ HWY_INLINE Vec load_vector(const Fp16* p) {
 }
 
 /// Rows first .. first + count - 1 to dst (row-major, `stride` floats apart, stride a multiple of kLanes >= dim), zeros in the
-/// columns past dim and the rows up to padded_rows. Returns the largest magnitude's bits: >= 0x7F800000 if one is not finite.
+/// columns past dim and the rows up to padded_rows. Returns the largest magnitude's bits: kNotFinite or more if one is not finite.
 template <class Storage>
 std::uint32_t load_rows_as(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t dim, float* dst,
                            std::int64_t stride) {
