@@ -42,17 +42,18 @@ std::vector<Case> cases_of(const Arguments& a) {
   const std::vector<bool> masks = a.decode || a.causal == "no" ? std::vector{false}
                                   : a.causal == "yes"          ? std::vector{true}
                                                                : std::vector{false, true};
-  const auto seqlens = given_or<std::int64_t>(
-      a.seqlens, a.decode ? std::vector<std::int64_t>{16384}
-                 : a.quick ? std::vector<std::int64_t>{512, 2048} : std::vector<std::int64_t>{512, 1024, 2048, 4096});
+  const auto seqlens = given_or<std::int64_t>(a.seqlens, a.decode  ? std::vector<std::int64_t>{16384}
+                                                         : a.quick ? std::vector<std::int64_t>{512, 2048}
+                                                                   : std::vector<std::int64_t>{512, 1024, 2048, 4096});
   std::vector<Case> cases;
   for (DType dtype : given_or(a.dtypes, {a.decode ? DType::kBf16 : DType::kFp32}))
     for (bool backward : a.backward ? std::vector{false, true} : std::vector{false})
-      for (std::int64_t head_dim : given_or<std::int64_t>(a.head_dims, a.decode ? std::vector<std::int64_t>{128}
-                                                                             : std::vector<std::int64_t>{64, 128}))
+      for (std::int64_t head_dim : given_or<std::int64_t>(
+               a.head_dims, a.decode ? std::vector<std::int64_t>{128} : std::vector<std::int64_t>{64, 128}))
         for (bool causal : masks)
           for (std::int64_t seqlen : seqlens)
-            cases.push_back({dtype, a.batch, heads, heads_kv, a.decode ? 1 : seqlen, seqlen, head_dim, causal, backward});
+            cases.push_back(
+                {dtype, a.batch, heads, heads_kv, a.decode ? 1 : seqlen, seqlen, head_dim, causal, backward});
   return cases;
 }
 
@@ -96,7 +97,8 @@ void run(const Arguments& a) {
 
   std::vector<std::unique_ptr<Contestant>> contestants;
   for (const Entrant& entrant : entrants) contestants.push_back(entrant.make());
-  Machine machine{processor_name(), threads, chosen_backend(), blas ? OpenBlas::get().core() : OpenBlas::missing(), "left out"};
+  Machine machine{processor_name(), threads, chosen_backend(), blas ? OpenBlas::get().core() : OpenBlas::missing(),
+                  "left out"};
   if (!a.no_torch) {
     try {
       contestants.push_back(make_torch(settings));
@@ -109,13 +111,16 @@ void run(const Arguments& a) {
   print_machine(machine);
 
   std::unique_ptr<Yardstick> gemm, read;
-  if (a.decode) read = make_read_yardstick(threads);
-  else if (blas) gemm = make_gemm_yardstick(threads);
+  if (a.decode)
+    read = make_read_yardstick(threads);
+  else if (blas)
+    gemm = make_gemm_yardstick(threads);
 
   std::vector<CaseResult> results;
   std::string wrong;
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    CaseResult result = measure(cases[i], contestants, a.decode ? read.get() : gemm.get(), rounds, [&] { progress.step(); });
+    CaseResult result =
+        measure(cases[i], contestants, a.decode ? read.get() : gemm.get(), rounds, [&] { progress.step(); });
     for (Row& row : result.rows) {
       for (std::size_t j = 0; j < entrants.size(); ++j)
         if (entrants[j].name == row.contestant) row.extra_bytes = extra_bytes[i][j];
@@ -138,9 +143,13 @@ void add_bench_command(CLI::App& app) {
   const CLI::Range positive(std::int64_t(1), std::int64_t(1) << 24);
   const std::map<std::string, DType> dtypes = {{"fp32", DType::kFp32}, {"fp16", DType::kFp16}, {"bf16", DType::kBf16}};
   command->add_option("--head-dim", a->head_dims, "Head sizes (64,128; decode 128)")->delimiter(',')->check(positive);
-  command->add_option("--seqlen", a->seqlens, "Sequence lengths (512,1024,2048,4096; decode 16384)")->delimiter(',')->check(positive);
+  command->add_option("--seqlen", a->seqlens, "Sequence lengths (512,1024,2048,4096; decode 16384)")
+      ->delimiter(',')
+      ->check(positive);
   command->add_option("--causal", a->causal, "both, yes or no")->check(CLI::IsMember({"both", "yes", "no"}));
-  command->add_option("--dtype", a->dtypes, "fp32, fp16, bf16 (fp32; decode bf16)")->delimiter(',')->transform(CLI::CheckedTransformer(dtypes));
+  command->add_option("--dtype", a->dtypes, "fp32, fp16, bf16 (fp32; decode bf16)")
+      ->delimiter(',')
+      ->transform(CLI::CheckedTransformer(dtypes));
   command->add_option("--heads", a->heads, "Query heads (8; decode 32)")->check(positive);
   command->add_option("--heads-kv", a->heads_kv, "Key/value heads (as --heads; decode 8)")->check(positive);
   command->add_option("--batch", a->batch, "Sequences (1)")->check(positive);
@@ -148,13 +157,15 @@ void add_bench_command(CLI::App& app) {
   auto* decode = command->add_flag("--decode", a->decode, "One query against a long cache, in GB/s");
   command->get_option("--backward")->excludes(decode);
   command->get_option("--causal")->excludes(decode);
-  command->add_option("--threads", a->threads, "Threads (all)")->check(CLI::Range(1, int(std::thread::hardware_concurrency())));
+  command->add_option("--threads", a->threads, "Threads (all)")
+      ->check(CLI::Range(1, int(std::thread::hardware_concurrency())));
   command->add_option("--repeat", a->repeat, "Rounds; the median is printed (7, quick 3)")->check(CLI::Range(1, 1000));
   command->add_flag("--quick", a->quick, "Fewer lengths and rounds");
   command->add_option("--json", a->json, "Write the results here too");
   command->add_option("--python", a->python, "A Python with torch (SPLITQ_PYTHON, .venv, python3)");
   command->add_flag("--no-torch", a->no_torch, "Leave PyTorch out");
-  command->add_option("--blas-core", a->blas_core, "OpenBLAS's kernel, such as SkylakeX (OPENBLAS_CORETYPE, else the fastest)");
+  command->add_option("--blas-core", a->blas_core,
+                      "OpenBLAS's kernel, such as SkylakeX (OPENBLAS_CORETYPE, else the fastest)");
   command->callback([a] { run(*a); });
 }
 

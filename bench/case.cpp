@@ -77,9 +77,7 @@ double Case::work() const {
   return forward * (causal ? 0.5 : 1.0) * (backward ? 2.5 : 1.0);
 }
 
-const char* name_of(DType dtype) {
-  return dtype == DType::kFp32 ? "fp32" : dtype == DType::kFp16 ? "fp16" : "bf16";
-}
+const char* name_of(DType dtype) { return dtype == DType::kFp32 ? "fp32" : dtype == DType::kFp16 ? "fp16" : "bf16"; }
 
 Buffer::Buffer(std::size_t bytes) : size_(bytes) {
   if (bytes == 0) return;

@@ -23,10 +23,10 @@ namespace {
 // 512 and 4096 keys. Causal wants them fewer, since a block computes whole what the diagonal crosses.
 constexpr std::int64_t kBlockRows = 512;
 constexpr std::int64_t kCausalBlockRows = 128;
-constexpr std::int64_t kSoftmaxRows = 16;      // of one task where the threads share a head
-constexpr std::int64_t kPadding = 16;          // floats behind a row of S: no power-of-two stride
+constexpr std::int64_t kSoftmaxRows = 16;  // of one task where the threads share a head
+constexpr std::int64_t kPadding = 16;      // floats behind a row of S: no power-of-two stride
 
-constexpr double kMemoryShare = 0.6;           // of what is free, that the matrices may take
+constexpr double kMemoryShare = 0.6;  // of what is free, that the matrices may take
 
 /// Bytes that can be had without swapping.
 double available_memory() {
@@ -45,14 +45,15 @@ struct Rows {
 
 /// What one thread needs.
 struct Workspace {
-  Buffer scores;       // forward: S, then P; backward: dP, then dS
-  Buffer row_values;   // 1/l, lse or delta: three a row
-  Buffer converted;    // fp32 copies of a head's tensors where they are 16-bit
+  Buffer scores;      // forward: S, then P; backward: dP, then dS
+  Buffer row_values;  // 1/l, lse or delta: three a row
+  Buffer converted;   // fp32 copies of a head's tensors where they are 16-bit
 };
 
 class Materialised final : public NativeContestant {
  public:
-  Materialised(const Settings& settings, Kept kept) : threads_(settings.threads), keeps_p_(kept == Kept::kP), arena_(threads_) {}
+  Materialised(const Settings& settings, Kept kept)
+      : threads_(settings.threads), keeps_p_(kept == Kept::kP), arena_(threads_) {}
 
   std::string name() const override { return keeps_p_ ? "materialised" : "materialised, P again"; }
 
@@ -97,7 +98,8 @@ class Materialised final : public NativeContestant {
       workspaces_.push_back({Buffer(matrix), Buffer(3 * rows() * sizeof(float)), Buffer(conversions * head)});
     if (!c_.backward) return;
     p_ = Buffer((keeps_p_ ? units() : std::int64_t(workspaces_.size())) * matrix);
-    for_units(workload.copies.front(), [this](const Tensors& t, std::int64_t unit, Workspace& w) { forward(t, unit, w); });
+    for_units(workload.copies.front(),
+              [this](const Tensors& t, std::int64_t unit, Workspace& w) { forward(t, unit, w); });
   }
 
   void call(Tensors& tensors) override {
@@ -113,10 +115,13 @@ class Materialised final : public NativeContestant {
       if (shared_head_) {
         for (std::int64_t unit = 0; unit < units(); ++unit) f(tensors, unit, workspaces_.front());
       } else {
-        tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, units(), 1), [&](const auto& range) {
-          for (std::int64_t unit = range.begin(); unit < range.end(); ++unit)
-            f(tensors, unit, workspaces_[tbb::this_task_arena::current_thread_index()]);
-        }, tbb::simple_partitioner());
+        tbb::parallel_for(
+            tbb::blocked_range<std::int64_t>(0, units(), 1),
+            [&](const auto& range) {
+              for (std::int64_t unit = range.begin(); unit < range.end(); ++unit)
+                f(tensors, unit, workspaces_[tbb::this_task_arena::current_thread_index()]);
+            },
+            tbb::simple_partitioner());
       }
     });
   }
@@ -246,7 +251,7 @@ class Materialised final : public NativeContestant {
   std::int64_t ld_ = 0;
   bool shared_head_ = false;  // fewer heads than threads: OpenBLAS divides each product instead
   std::vector<Workspace> workspaces_;
-  Buffer p_;                  // backward: P of every head, or of every thread
+  Buffer p_;  // backward: P of every head, or of every thread
 };
 
 }  // namespace

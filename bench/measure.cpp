@@ -95,8 +95,10 @@ CaseResult measure(const Case& shape, const std::vector<std::unique_ptr<Contesta
     }
     row.extra_bytes = contestant.own_extra_bytes();
     Results results = read_results(workload.copies.front(), shape.backward);
-    if (reference.empty()) reference = std::move(results);
-    else row.difference = relative_error(results, reference);
+    if (reference.empty())
+      reference = std::move(results);
+    else
+      row.difference = relative_error(results, reference);
     calls[i] = std::clamp(int(std::ceil(kSampleSeconds / contestant.time(1))), 1, kMaxCalls);
   }
 

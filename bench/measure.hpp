@@ -18,16 +18,16 @@ struct Samples {
 
 struct Row {
   std::string contestant;
-  std::string refusal;       // where it did not take part: why
-  Samples rates;             // in the case's unit, one a round
-  double extra_bytes = -1;   // peak beyond inputs and results; -1: not known
-  double difference = -1;    // of its results from the first contestant's; -1: is the first
+  std::string refusal;      // where it did not take part: why
+  Samples rates;            // in the case's unit, one a round
+  double extra_bytes = -1;  // peak beyond inputs and results; -1: not known
+  double difference = -1;   // of its results from the first contestant's; -1: is the first
 };
 
 struct CaseResult {
   Case shape;
   std::string yardstick;
-  Samples yardstick_rates;   // empty where there is none
+  Samples yardstick_rates;  // empty where there is none
   std::vector<Row> rows;
 };
 

@@ -25,8 +25,10 @@ bool same_heading(const Case& a, const Case& b) {
 void print_heading(const Case& c) {
   const std::string heads = c.group() == 1 ? fmt::format("{}", c.heads_q) : fmt::format("{}/{}", c.heads_q, c.heads_kv);
   fmt::print("\n{}, {}, head_dim {}, {}, batch {}, heads {}\n",
-             c.decode() ? "one query against a cache" : c.backward ? "backward" : "forward", name_of(c.dtype), c.head_dim,
-             c.causal ? "causal" : "not causal", c.batch, heads);
+             c.decode()   ? "one query against a cache"
+             : c.backward ? "backward"
+                          : "forward",
+             name_of(c.dtype), c.head_dim, c.causal ? "causal" : "not causal", c.batch, heads);
   fmt::print("{:>7}  {:<21} {:>8} {:>15} {:>9} {:>16} {:>13} {:>11}\n", "seqlen", "contestant", c.unit(), "min..max",
              c.decode() ? "of read" : "of SGEMM", "vs materialised", "extra memory", "difference");
 }
@@ -58,10 +60,18 @@ nlohmann::json to_json(const CaseResult& result) {
     }
     rows.push_back(std::move(entry));
   }
-  return {{"dtype", name_of(c.dtype)}, {"batch", c.batch}, {"heads_q", c.heads_q}, {"heads_kv", c.heads_kv},
-          {"seqlen_q", c.seqlen_q}, {"seqlen_k", c.seqlen_k}, {"head_dim", c.head_dim}, {"causal", c.causal},
-          {"direction", c.backward ? "backward" : "forward"}, {"unit", c.unit()},
-          {"yardstick", {{"name", result.yardstick}, {"rate", to_json(result.yardstick_rates)}}}, {"contestants", rows}};
+  return {{"dtype", name_of(c.dtype)},
+          {"batch", c.batch},
+          {"heads_q", c.heads_q},
+          {"heads_kv", c.heads_kv},
+          {"seqlen_q", c.seqlen_q},
+          {"seqlen_k", c.seqlen_k},
+          {"head_dim", c.head_dim},
+          {"causal", c.causal},
+          {"direction", c.backward ? "backward" : "forward"},
+          {"unit", c.unit()},
+          {"yardstick", {{"name", result.yardstick}, {"rate", to_json(result.yardstick_rates)}}},
+          {"contestants", rows}};
 }
 
 }  // namespace
@@ -74,7 +84,8 @@ std::string processor_name() {
 }
 
 void print_machine(const Machine& m) {
-  fmt::print("splitq {} ({}), {}, {} thread{}\n", version(), m.backend, m.processor, m.threads, m.threads == 1 ? "" : "s");
+  fmt::print("splitq {} ({}), {}, {} thread{}\n", version(), m.backend, m.processor, m.threads,
+             m.threads == 1 ? "" : "s");
   fmt::print("OpenBLAS: {}\nPyTorch: {}\n", m.openblas, m.torch);
   std::fflush(stdout);
 }
@@ -108,7 +119,8 @@ JsonFile::JsonFile(const std::string& path) : path_(path) {
   if (path.empty()) return;
   const std::string partial = path + ".partial";
   if (!std::ofstream(partial))
-    throw Error(StatusCode::kInvalidArgument, fmt::format("--json: '{}' can't be written: {}", path, std::strerror(errno)));
+    throw Error(StatusCode::kInvalidArgument,
+                fmt::format("--json: '{}' can't be written: {}", path, std::strerror(errno)));
   partial_ = partial;
 }
 
@@ -120,15 +132,20 @@ void JsonFile::write(const Machine& m, const std::vector<CaseResult>& results) {
   if (partial_.empty()) return;
   nlohmann::json list = nlohmann::json::array();
   for (const CaseResult& result : results) list.push_back(to_json(result));
-  const nlohmann::json all = {
-      {"splitq", version()},
-      {"machine", {{"processor", m.processor}, {"threads", m.threads}, {"backend", m.backend}, {"openblas", m.openblas}, {"torch", m.torch}}},
-      {"results", list}};
+  const nlohmann::json all = {{"splitq", version()},
+                              {"machine",
+                               {{"processor", m.processor},
+                                {"threads", m.threads},
+                                {"backend", m.backend},
+                                {"openblas", m.openblas},
+                                {"torch", m.torch}}},
+                              {"results", list}};
   std::ofstream file(partial_);
   file << all.dump(1) << '\n';
   file.close();
   if (!file || std::rename(partial_.c_str(), path_.c_str()) != 0)
-    throw Error(StatusCode::kInvalidArgument, fmt::format("--json: '{}' can't be written: {}", path_, std::strerror(errno)));
+    throw Error(StatusCode::kInvalidArgument,
+                fmt::format("--json: '{}' can't be written: {}", path_, std::strerror(errno)));
   partial_.clear();
 }
 

@@ -49,8 +49,14 @@ float row_max(const float* row, std::int64_t n) {
   V even = lowest, odd = lowest;
   bool flip = false;
   for_vectors(
-      n, [&](std::int64_t i) { V& m = (flip = !flip) ? even : odd; m = hn::Max(m, hn::LoadU(d, row + i)); },
-      [&](std::int64_t i, auto mask) { even = hn::Max(even, hn::IfThenElse(mask, hn::MaskedLoad(mask, d, row + i), lowest)); });
+      n,
+      [&](std::int64_t i) {
+        V& m = (flip = !flip) ? even : odd;
+        m = hn::Max(m, hn::LoadU(d, row + i));
+      },
+      [&](std::int64_t i, auto mask) {
+        even = hn::Max(even, hn::IfThenElse(mask, hn::MaskedLoad(mask, d, row + i), lowest));
+      });
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(even, odd)));
 }
 
@@ -228,16 +234,22 @@ float dot(const float* a, const float* b, std::int64_t n) { return HWY_DYNAMIC_D
 
 void to_float(const void* source, DType dtype, float* target, std::int64_t n) {
   const auto* half = static_cast<const std::uint16_t*>(source);
-  if (dtype == DType::kFp32) std::memcpy(target, source, std::size_t(n) * sizeof(float));
-  else if (dtype == DType::kBf16) HWY_DYNAMIC_DISPATCH(bf16_to_float)(half, target, n);
-  else HWY_DYNAMIC_DISPATCH(fp16_to_float)(half, target, n);
+  if (dtype == DType::kFp32)
+    std::memcpy(target, source, std::size_t(n) * sizeof(float));
+  else if (dtype == DType::kBf16)
+    HWY_DYNAMIC_DISPATCH(bf16_to_float)(half, target, n);
+  else
+    HWY_DYNAMIC_DISPATCH(fp16_to_float)(half, target, n);
 }
 
 void from_float(const float* source, void* target, DType dtype, std::int64_t n) {
   auto* half = static_cast<std::uint16_t*>(target);
-  if (dtype == DType::kFp32) std::memcpy(target, source, std::size_t(n) * sizeof(float));
-  else if (dtype == DType::kBf16) HWY_DYNAMIC_DISPATCH(float_to_bf16)(source, half, n);
-  else HWY_DYNAMIC_DISPATCH(float_to_fp16)(source, half, n);
+  if (dtype == DType::kFp32)
+    std::memcpy(target, source, std::size_t(n) * sizeof(float));
+  else if (dtype == DType::kBf16)
+    HWY_DYNAMIC_DISPATCH(float_to_bf16)(source, half, n);
+  else
+    HWY_DYNAMIC_DISPATCH(float_to_fp16)(source, half, n);
 }
 
 std::uint64_t read_all(const std::byte* data, std::size_t bytes) { return HWY_DYNAMIC_DISPATCH(read_all)(data, bytes); }

@@ -36,8 +36,10 @@ class SplitqContestant final : public NativeContestant {
   }
 
   void call(Tensors& tensors) override {
-    if (backward_) plan_->run(backward_of(tensors), options_);
-    else plan_->run(forward_of(tensors), options_);
+    if (backward_)
+      plan_->run(backward_of(tensors), options_);
+    else
+      plan_->run(forward_of(tensors), options_);
   }
 
   std::string name_;

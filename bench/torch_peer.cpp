@@ -124,13 +124,15 @@ class TorchContestant final : public Contestant {
     std::size_t bytes = 0;
     Json copies = Json::array();
     const auto add = [&bytes](Json& places, const char* name, const TensorView& tensor) {
-      places[name] = {{"offset", bytes}, {"shape", {tensor.shape[0], tensor.shape[1], tensor.shape[2], tensor.shape[3]}}};
+      places[name] = {{"offset", bytes},
+                      {"shape", {tensor.shape[0], tensor.shape[1], tensor.shape[2], tensor.shape[3]}}};
       bytes += (std::size_t(tensor.size()) * size_of(tensor.dtype) + 63) / 64 * 64;
     };
     for (const Tensors& t : workload.copies) {
       Json places;
       add(places, "q", t.q), add(places, "k", t.k), add(places, "v", t.v), add(places, "out", t.out);
-      if (c.backward) add(places, "dout", t.dout), add(places, "dq", t.dq), add(places, "dk", t.dk), add(places, "dv", t.dv);
+      if (c.backward)
+        add(places, "dout", t.dout), add(places, "dq", t.dq), add(places, "dk", t.dk), add(places, "dv", t.dv);
       copies.push_back(places);
     }
     file_ = std::make_unique<SharedFile>(bytes);
@@ -140,8 +142,13 @@ class TorchContestant final : public Contestant {
       if (c.backward) write(t.dout, copies[i]["dout"]);
     }
     places_ = copies[0];
-    const Json reply = child_.ask({{"op", "prepare"}, {"file", file_->path()}, {"bytes", bytes}, {"dtype", name_of(c.dtype)},
-                                   {"causal", c.causal}, {"backward", c.backward}, {"copies", copies}});
+    const Json reply = child_.ask({{"op", "prepare"},
+                                   {"file", file_->path()},
+                                   {"bytes", bytes},
+                                   {"dtype", name_of(c.dtype)},
+                                   {"causal", c.causal},
+                                   {"backward", c.backward},
+                                   {"copies", copies}});
     extra_bytes_ = reply.at("extra_bytes").is_null() ? -1 : reply.at("extra_bytes").get<double>();
   }
 
@@ -150,8 +157,10 @@ class TorchContestant final : public Contestant {
   void fetch() override {
     child_.ask({{"op", "fetch"}});
     const Tensors& t = workload_->copies.front();
-    if (workload_->shape.backward) read(t.dq, places_["dq"]), read(t.dk, places_["dk"]), read(t.dv, places_["dv"]);
-    else read(t.out, places_["out"]);
+    if (workload_->shape.backward)
+      read(t.dq, places_["dq"]), read(t.dk, places_["dk"]), read(t.dv, places_["dv"]);
+    else
+      read(t.out, places_["out"]);
   }
 
   void finish() override {
