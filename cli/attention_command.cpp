@@ -20,40 +20,72 @@ struct Call {
   Options options;
 };
 
+using Slot = TensorView& (*)(Call&);
+#define SPLITQ_SLOT(member) [](Call& call) -> TensorView& { return call.member; }
+
 struct Input {
   const char* flag;
   const char* help;
-  Content content;
-  bool fp32;  // always; else of the call's type
-  bool required;
-  bool backward;  // of grad alone
-  TensorView& (*slot)(Call&);
+  Slot slot;
+  Content content = Content::kReal;
+  bool fp32 = false;  // always; else of the call's type
+  bool required = false;
+  bool backward = false;  // of grad alone
 };
 
-#define SPLITQ_SLOT(member) [](Call& call) -> TensorView& { return call.member; }
-
 constexpr Input kInputs[] = {
-    {"--q", "(B, Sq, Hq, D), or packed (total, Hq, D)", Content::kReal, false, true, false, SPLITQ_SLOT(tensors.q)},
-    {"--k", "(B, Sk, Hkv, D), packed (total, Hkv, D), or paged (pages, page size, Hkv, D)", Content::kReal, false, true,
-     false, SPLITQ_SLOT(tensors.k)},
-    {"--v", "As k, with its own head size Dv", Content::kReal, false, true, false, SPLITQ_SLOT(tensors.v)},
-    {"--dout", "Gradient of the output", Content::kReal, false, true, true, SPLITQ_SLOT(tensors.dout)},
-    {"--dlse", "Gradient of the log-sum-exp", Content::kReal, true, false, true, SPLITQ_SLOT(tensors.dlse)},
-    {"--bias", "Added to the logits: (B|1, Hq|1, Sq|1, Sk)", Content::kReal, true, false, false,
-     SPLITQ_SLOT(options.bias)},
-    {"--mask", "bool, true where a key is visible: (B|1, Hq|1, Sq|1, Sk)", Content::kBool, false, false, false,
-     SPLITQ_SLOT(options.mask)},
-    {"--alibi", "Slopes: (Hq) or (B, Hq)", Content::kReal, true, false, false, SPLITQ_SLOT(options.alibi_slopes)},
-    {"--sink", "Logits that take part in the denominator alone: (Hq)", Content::kReal, true, false, false,
-     SPLITQ_SLOT(options.sink)},
-    {"--cu-seqlens-q", "Where packed sequences begin: (B + 1), int32 or int64", Content::kIndex, false, false, false,
-     SPLITQ_SLOT(options.cu_seqlens_q)},
-    {"--cu-seqlens-k", "The same for k and v", Content::kIndex, false, false, false, SPLITQ_SLOT(options.cu_seqlens_k)},
-    {"--seqlens-q", "Used lengths: (B)", Content::kIndex, false, false, false, SPLITQ_SLOT(options.seqlens_q)},
-    {"--seqlens-k", "Used lengths of k and v: (B)", Content::kIndex, false, false, false,
-     SPLITQ_SLOT(options.seqlens_k)},
-    {"--block-table", "Pages of each sequence: (B, max pages). k and v are pages", Content::kIndex, false, false, false,
-     SPLITQ_SLOT(options.block_table)},
+    {.flag = "--q",
+     .help = "(B, Sq, Hq, D), or packed (total, Hq, D)",
+     .slot = SPLITQ_SLOT(tensors.q),
+     .required = true},
+    {.flag = "--k",
+     .help = "(B, Sk, Hkv, D), packed (total, Hkv, D), or paged (pages, page size, Hkv, D)",
+     .slot = SPLITQ_SLOT(tensors.k),
+     .required = true},
+    {.flag = "--v", .help = "As k, with its own head size Dv", .slot = SPLITQ_SLOT(tensors.v), .required = true},
+    {.flag = "--dout",
+     .help = "Gradient of the output",
+     .slot = SPLITQ_SLOT(tensors.dout),
+     .required = true,
+     .backward = true},
+    {.flag = "--dlse",
+     .help = "Gradient of the log-sum-exp",
+     .slot = SPLITQ_SLOT(tensors.dlse),
+     .fp32 = true,
+     .backward = true},
+    {.flag = "--bias",
+     .help = "Added to the logits: (B|1, Hq|1, Sq|1, Sk)",
+     .slot = SPLITQ_SLOT(options.bias),
+     .fp32 = true},
+    {.flag = "--mask",
+     .help = "bool, true where a key is visible: (B|1, Hq|1, Sq|1, Sk)",
+     .slot = SPLITQ_SLOT(options.mask),
+     .content = Content::kBool},
+    {.flag = "--alibi", .help = "Slopes: (Hq) or (B, Hq)", .slot = SPLITQ_SLOT(options.alibi_slopes), .fp32 = true},
+    {.flag = "--sink",
+     .help = "Logits that take part in the denominator alone: (Hq)",
+     .slot = SPLITQ_SLOT(options.sink),
+     .fp32 = true},
+    {.flag = "--cu-seqlens-q",
+     .help = "Where packed sequences begin: (B + 1), int32 or int64",
+     .slot = SPLITQ_SLOT(options.cu_seqlens_q),
+     .content = Content::kIndex},
+    {.flag = "--cu-seqlens-k",
+     .help = "The same for k and v",
+     .slot = SPLITQ_SLOT(options.cu_seqlens_k),
+     .content = Content::kIndex},
+    {.flag = "--seqlens-q",
+     .help = "Used lengths: (B)",
+     .slot = SPLITQ_SLOT(options.seqlens_q),
+     .content = Content::kIndex},
+    {.flag = "--seqlens-k",
+     .help = "Used lengths of k and v: (B)",
+     .slot = SPLITQ_SLOT(options.seqlens_k),
+     .content = Content::kIndex},
+    {.flag = "--block-table",
+     .help = "Pages of each sequence: (B, max pages). k and v are pages",
+     .slot = SPLITQ_SLOT(options.block_table),
+     .content = Content::kIndex},
 };
 
 using Shape = std::vector<std::int64_t>;
@@ -76,27 +108,59 @@ Shape lse_shape(const Call& call) {
 struct Output {
   const char* flag;
   const char* help;
-  bool fp32;
-  bool backward;      // of grad alone
-  bool always;        // else computed only if its file is asked for
-  const char* needs;  // another flag without which it has no meaning
-  TensorView& (*slot)(Call&);
+  Slot slot;
   Shape (*shape)(const Call&);
+  bool fp32 = false;            // always; else of the call's type
+  bool backward = false;        // of grad alone
+  bool always = false;          // else computed only if its file is asked for
+  const char* needs = nullptr;  // another flag without which it has no meaning
 };
 
 #define SPLITQ_SHAPE_OF(member) [](const Call& call) { return shape_of(call.member); }
 
 constexpr Output kOutputs[] = {
-    {"--out", "The output: as q, with head size Dv", false, false, true, nullptr, SPLITQ_SLOT(tensors.out), out_shape},
-    {"--lse", "Log-sum-exp of the logits: (B, Hq, Sq), packed (Hq, total); fp32", true, false, false, nullptr,
-     SPLITQ_SLOT(tensors.softmax_lse), lse_shape},
-    {"--dq", "Gradient of q", false, true, true, nullptr, SPLITQ_SLOT(tensors.dq), SPLITQ_SHAPE_OF(tensors.q)},
-    {"--dk", "Gradient of k", false, true, true, nullptr, SPLITQ_SLOT(tensors.dk), SPLITQ_SHAPE_OF(tensors.k)},
-    {"--dv", "Gradient of v", false, true, true, nullptr, SPLITQ_SLOT(tensors.dv), SPLITQ_SHAPE_OF(tensors.v)},
-    {"--dbias", "Gradient of the bias; fp32", true, true, false, "--bias", SPLITQ_SLOT(tensors.dbias),
-     SPLITQ_SHAPE_OF(options.bias)},
-    {"--dsink", "Gradient of the sink; fp32", true, true, false, "--sink", SPLITQ_SLOT(tensors.dsink),
-     SPLITQ_SHAPE_OF(options.sink)},
+    {.flag = "--out",
+     .help = "The output: as q, with head size Dv",
+     .slot = SPLITQ_SLOT(tensors.out),
+     .shape = out_shape,
+     .always = true},
+    {.flag = "--lse",
+     .help = "Log-sum-exp of the logits: (B, Hq, Sq), packed (Hq, total); fp32",
+     .slot = SPLITQ_SLOT(tensors.softmax_lse),
+     .shape = lse_shape,
+     .fp32 = true},
+    {.flag = "--dq",
+     .help = "Gradient of q",
+     .slot = SPLITQ_SLOT(tensors.dq),
+     .shape = SPLITQ_SHAPE_OF(tensors.q),
+     .backward = true,
+     .always = true},
+    {.flag = "--dk",
+     .help = "Gradient of k",
+     .slot = SPLITQ_SLOT(tensors.dk),
+     .shape = SPLITQ_SHAPE_OF(tensors.k),
+     .backward = true,
+     .always = true},
+    {.flag = "--dv",
+     .help = "Gradient of v",
+     .slot = SPLITQ_SLOT(tensors.dv),
+     .shape = SPLITQ_SHAPE_OF(tensors.v),
+     .backward = true,
+     .always = true},
+    {.flag = "--dbias",
+     .help = "Gradient of the bias; fp32",
+     .slot = SPLITQ_SLOT(tensors.dbias),
+     .shape = SPLITQ_SHAPE_OF(options.bias),
+     .fp32 = true,
+     .backward = true,
+     .needs = "--bias"},
+    {.flag = "--dsink",
+     .help = "Gradient of the sink; fp32",
+     .slot = SPLITQ_SLOT(tensors.dsink),
+     .shape = SPLITQ_SHAPE_OF(options.sink),
+     .fp32 = true,
+     .backward = true,
+     .needs = "--sink"},
 };
 
 #undef SPLITQ_SLOT

@@ -37,7 +37,7 @@ void TensorSource::choose_strides(TensorView& view) {
     if (mutate()) view.strides[d] = -step;
     if (mutate()) view.strides[d] = 0;
     if (mutate()) view.strides[d] = any_extent();
-    if (__builtin_mul_overflow(step, std::max<std::int64_t>(view.shape[d], 1), &step)) step = 1;
+    if (__builtin_mul_overflow(step, std::max<std::int64_t>(view.shape[d], 1), &step) || step > kMaxBytes) step = 1;
   }
 }
 
@@ -49,6 +49,7 @@ bool TensorSource::allocate(TensorView& view) {
   for (int d = 0; d < std::clamp(view.rank, 0, kMaxRank); ++d) {
     std::int64_t reach = 0;
     empty |= view.shape[d] <= 0;
+    if (empty) break;
     overflow |= __builtin_mul_overflow(view.shape[d] - 1, view.strides[d], &reach);
     overflow |= __builtin_add_overflow(reach < 0 ? first : behind, reach, reach < 0 ? &first : &behind);
   }
