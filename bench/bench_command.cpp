@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -16,9 +17,11 @@
 namespace splitq::bench {
 namespace {
 
+const std::map<std::string, DType> kDTypes = {{"fp32", DType::kFp32}, {"fp16", DType::kFp16}, {"bf16", DType::kBf16}};
+
 struct Arguments {
   std::vector<std::int64_t> head_dims, seqlens;
-  std::vector<DType> dtypes;
+  std::vector<std::string> dtypes;
   std::optional<std::int64_t> heads, heads_kv;
   std::int64_t batch = 1;
   std::string causal = "both";
@@ -46,14 +49,14 @@ std::vector<Case> cases_of(const Arguments& a) {
                                                          : a.quick ? std::vector<std::int64_t>{512, 2048}
                                                                    : std::vector<std::int64_t>{512, 1024, 2048, 4096});
   std::vector<Case> cases;
-  for (DType dtype : given_or(a.dtypes, {a.decode ? DType::kBf16 : DType::kFp32}))
+  for (const std::string& name : given_or<std::string>(a.dtypes, {a.decode ? "bf16" : "fp32"}))
     for (bool backward : a.backward ? std::vector{false, true} : std::vector{false})
       for (std::int64_t head_dim : given_or<std::int64_t>(
                a.head_dims, a.decode ? std::vector<std::int64_t>{128} : std::vector<std::int64_t>{64, 128}))
         for (bool causal : masks)
           for (std::int64_t seqlen : seqlens)
-            cases.push_back(
-                {dtype, a.batch, heads, heads_kv, a.decode ? 1 : seqlen, seqlen, head_dim, causal, backward});
+            cases.push_back({kDTypes.at(name), a.batch, heads, heads_kv, a.decode ? 1 : seqlen, seqlen, head_dim,
+                             causal, backward});
   return cases;
 }
 
@@ -141,7 +144,6 @@ void add_bench_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Measure attention on this machine, side by side");
   auto a = std::make_shared<Arguments>();
   const CLI::Range positive(std::int64_t(1), std::int64_t(1) << 24);
-  const std::map<std::string, DType> dtypes = {{"fp32", DType::kFp32}, {"fp16", DType::kFp16}, {"bf16", DType::kBf16}};
   command->add_option("--head-dim", a->head_dims, "Head sizes (64,128; decode 128)")->delimiter(',')->check(positive);
   command->add_option("--seqlen", a->seqlens, "Sequence lengths (512,1024,2048,4096; decode 16384)")
       ->delimiter(',')
@@ -149,7 +151,7 @@ void add_bench_command(CLI::App& app) {
   command->add_option("--causal", a->causal, "both, yes or no")->check(CLI::IsMember({"both", "yes", "no"}));
   command->add_option("--dtype", a->dtypes, "fp32, fp16, bf16 (fp32; decode bf16)")
       ->delimiter(',')
-      ->transform(CLI::CheckedTransformer(dtypes));
+      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}));
   command->add_option("--heads", a->heads, "Query heads (8; decode 32)")->check(positive);
   command->add_option("--heads-kv", a->heads_kv, "Key/value heads (as --heads; decode 8)")->check(positive);
   command->add_option("--batch", a->batch, "Sequences (1)")->check(positive);

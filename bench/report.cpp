@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -117,6 +118,8 @@ void print_case(const CaseResult& result, const Case* previous) {
 
 JsonFile::JsonFile(const std::string& path) : path_(path) {
   if (path.empty()) return;
+  if (std::filesystem::is_directory(path))
+    throw Error(StatusCode::kInvalidArgument, fmt::format("--json: '{}' is a directory; it must be a file", path));
   const std::string partial = path + ".partial";
   if (!std::ofstream(partial))
     throw Error(StatusCode::kInvalidArgument,
