@@ -36,6 +36,16 @@ TEST(Nan, InHiddenKeysReachesNothing) {
   }
 }
 
+TEST(Nan, InHiddenKeysReachesNothingThroughSoftcap) {
+  for (const DType dtype : kDtypes) {
+    AttentionCase c = base(dtype);
+    c.nan_hidden = true, c.softcap = 30, c.mask = Broadcast::kOverQueries, c.mask_density = 0.5;
+    expect_accurate(c);
+    c.dropout = 0.5;
+    expect_accurate(c);
+  }
+}
+
 TEST(Nan, InOneQueryReachesItsRow) {
   for (const DType dtype : kDtypes) expect_accurate(base(dtype), [](oracle::Problem& pr) { pr.q(13, 1, 3) = kNan; });
 }
