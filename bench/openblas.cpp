@@ -49,7 +49,7 @@ double seconds_with_core(const char* core, int threads) {
     try {
       const OpenBlas& blas = OpenBlas::get();
       blas.set_threads(threads);
-      const std::vector<float> a(kSize * kSize, 1.0f), b(a);
+      const std::vector<float> a(kSize * kSize, 1.0f), b(kSize * kSize, 1.0f);
       std::vector<float> c(kSize * kSize);
       for (int i = 0; i < kTrials; ++i) {
         const auto start = std::chrono::steady_clock::now();

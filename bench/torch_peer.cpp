@@ -14,8 +14,6 @@
 #include "bench/contestant.hpp"
 #include "peers/torch_sdpa.hpp"
 
-extern char** environ;
-
 namespace splitq::bench {
 namespace {
 
@@ -69,7 +67,7 @@ class Child {
       if (n <= 0) throw std::runtime_error("the PyTorch helper ended early");
       received_.append(chunk, std::size_t(n));
     }
-    const Json message = Json::parse(received_.substr(0, end));
+    Json message = Json::parse(received_.substr(0, end));
     received_.erase(0, end + 1);
     if (message.contains("error")) throw std::runtime_error(message.at("error").get<std::string>());
     return message;
