@@ -35,9 +35,8 @@ class Sum {
     const int d = result_.rank;
     const std::int64_t dim = result_.shape[d - 1], rows = result_.shape[d - 2];
     const std::int64_t outer = result_.size() / (dim * rows);
-    for_each_task(threads, outer, [&](int, std::int64_t i) {
-      kernels.convert_rows(slice(sum_, i), slice(result_, i), rows, dim);
-    });
+    for_each_task(threads, outer,
+                  [&](int, std::int64_t i) { kernels.convert_rows(slice(sum_, i), slice(result_, i), rows, dim); });
   }
 
  private:
@@ -104,7 +103,8 @@ void run_backward(Call& call, const Kernels& kernels) {
   call.dbias_sum = dbias.view();
 
   // Heads or sequences that share a bias add to the same gradient.
-  const bool shared = t.dbias.given() && ((t.dbias.shape[0] == 1 && p.batch > 1) || (t.dbias.shape[1] == 1 && p.heads_kv > 1));
+  const bool shared =
+      t.dbias.given() && ((t.dbias.shape[0] == 1 && p.batch > 1) || (t.dbias.shape[1] == 1 && p.heads_kv > 1));
   const std::vector<Task> tasks = make_tasks(call, shared);
   std::vector<double> dsink(t.dsink.given() ? tasks.size() * static_cast<std::size_t>(p.group()) : 0);
   call.dsink_partial = t.dsink.given() ? dsink.data() : nullptr;
@@ -113,7 +113,8 @@ void run_backward(Call& call, const Kernels& kernels) {
   const Memory scratch = allocate(scratch_bytes * static_cast<std::size_t>(call.plan.threads));
   OrderedTurnstile turnstile(call, shared);
   for_each_task(call.plan.threads, static_cast<std::int64_t>(tasks.size()), [&](int worker, std::int64_t i) {
-    kernels.backward(call, tasks[i], Arena(scratch.get() + scratch_bytes * static_cast<std::size_t>(worker)), turnstile);
+    kernels.backward(call, tasks[i], Arena(scratch.get() + scratch_bytes * static_cast<std::size_t>(worker)),
+                     turnstile);
   });
   for (const Sum* sum : {&dk, &dv, &dbias}) sum->finish(kernels, call.plan.threads);
 
@@ -121,7 +122,8 @@ void run_backward(Call& call, const Kernels& kernels) {
   std::vector<double> total(static_cast<std::size_t>(p.heads_q));
   for (const Task& task : tasks) {
     for (std::int64_t g = 0; g < p.group(); ++g) {
-      total[static_cast<std::size_t>(task.head_kv * p.group() + g)] += dsink[static_cast<std::size_t>(task.index * p.group() + g)];
+      total[static_cast<std::size_t>(task.head_kv * p.group() + g)] +=
+          dsink[static_cast<std::size_t>(task.index * p.group() + g)];
     }
   }
   for (std::int64_t h = 0; h < p.heads_q; ++h) {

@@ -26,7 +26,8 @@ std::vector<Task> make_tasks(const Call& call) {
     for (std::int64_t s = 0; s < splits; ++s) {
       const std::int64_t first = splits == 1 ? 0 : s * call.plan.split_keys;
       const std::int64_t last = splits == 1 ? std::numeric_limits<std::int64_t>::max() : first + call.plan.split_keys;
-      tasks.push_back({b, h, begin, end, first, last, splits == 1 ? -1 : s, 0, std::min(heads, call.problem.heads_kv - h)});
+      tasks.push_back(
+          {b, h, begin, end, first, last, splits == 1 ? -1 : s, 0, std::min(heads, call.problem.heads_kv - h)});
     }
   };
   const auto batch = static_cast<std::int64_t>(call.sequences.size());
@@ -89,14 +90,18 @@ void run_forward(Call& call, const Kernels& kernels) {
 
   const std::vector<Task> tasks = make_tasks(call);
   if (tasks.empty()) return;
-  const std::size_t scratch_bytes = round_up(static_cast<std::int64_t>(kernels.scratch_bytes(call.problem, call.plan)), 4096);
+  const std::size_t scratch_bytes =
+      round_up(static_cast<std::int64_t>(kernels.scratch_bytes(call.problem, call.plan)), 4096);
   const Memory scratch = allocate(scratch_bytes * static_cast<std::size_t>(call.plan.threads));
-  const auto scratch_of = [&](int worker) { return Arena(scratch.get() + scratch_bytes * static_cast<std::size_t>(worker)); };
+  const auto scratch_of = [&](int worker) {
+    return Arena(scratch.get() + scratch_bytes * static_cast<std::size_t>(worker));
+  };
 
   const std::vector<std::int64_t> bounds = unit_bounds(call, tasks);
   for_each_task(call.plan.threads, static_cast<std::int64_t>(bounds.size()) - 1, [&](int worker, std::int64_t unit) {
     for (std::int64_t i = bounds[unit]; i < bounds[unit + 1]; ++i) {
-      (call.rows(tasks[i].sequence) <= call.plan.decode_rows ? kernels.decode : kernels.forward)(call, tasks[i], scratch_of(worker));
+      (call.rows(tasks[i].sequence) <= call.plan.decode_rows ? kernels.decode : kernels.forward)(call, tasks[i],
+                                                                                                 scratch_of(worker));
     }
   });
   if (partial_rows == 0) return;

@@ -19,13 +19,13 @@ std::span<const InstructionSet> instruction_sets() {
     const std::int64_t has = hwy::SupportedTargets();
     return std::to_array<InstructionSet>({
 #if HWY_ARCH_X86
-        {"avx3", "AVX-512 (F, VL, DQ, BW)", (has & HWY_AVX3) != 0, kernels_avx3},
-        {"avx2", "AVX2 with FMA and F16C", (has & HWY_AVX2) != 0, kernels_avx2},
-        {"sse4", "SSE 4.2", (has & HWY_SSE4) != 0, kernels_sse4},
+      {"avx3", "AVX-512 (F, VL, DQ, BW)", (has & HWY_AVX3) != 0, kernels_avx3},
+          {"avx2", "AVX2 with FMA and F16C", (has & HWY_AVX2) != 0, kernels_avx2},
+          {"sse4", "SSE 4.2", (has & HWY_SSE4) != 0, kernels_sse4},
 #elif HWY_ARCH_ARM_A64
-        {"neon", "Armv8 NEON", (has & HWY_NEON) != 0, kernels_neon},
+      {"neon", "Armv8 NEON", (has & HWY_NEON) != 0, kernels_neon},
 #endif
-        {"scalar", "no vector instructions", true, kernels_scalar},
+          {"scalar", "no vector instructions", true, kernels_scalar},
     });
   }();
   return sets;

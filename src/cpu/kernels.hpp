@@ -22,14 +22,14 @@ struct Call {
   const CpuPlan& plan;
   std::vector<Sequence> sequences;
   DropoutStream dropout{};
-  // Forward with split keys: each split's unnormalised output rows, row maxima (log2) and row sums.
+  // Forward with split keys: each split's unnormalised output rows, row maxima and row sums.
   std::vector<std::int64_t> first_partial;  // of each sequence; rows follow as [split][head][row]
   float* partial_out = nullptr;             // [partial rows][Dv]
   float* partial_max = nullptr;             // [partial rows]
   float* partial_sum = nullptr;             // [partial rows]
   // Backward: where dK and dV are summed, fp32, the tensors themselves or workspace (cpu/backward.cpp).
   TensorView dk_sum{}, dv_sum{}, dbias_sum{};
-  double* dsink_partial = nullptr;         // [tasks][group]
+  double* dsink_partial = nullptr;  // [tasks][group]
 
   Band band(std::int64_t b) const;
   /// Rows of sequence b, one key/value head.
@@ -38,8 +38,7 @@ struct Call {
   Rows q(std::int64_t b, std::int64_t h) const { return rows_of(tensors.q, b, sequences[b].q_begin, h); }
   Rows out(std::int64_t b, std::int64_t h) const { return rows_of(tensors.out, b, sequences[b].q_begin, h); }
   Rows keys(const TensorView& view, std::int64_t b, std::int64_t h) const {
-    return problem.paged() ? paged_rows_of(view, tensors.block_table, b, h)
-                           : rows_of(view, b, sequences[b].k_begin, h);
+    return problem.paged() ? paged_rows_of(view, tensors.block_table, b, h) : rows_of(view, b, sequences[b].k_begin, h);
   }
   /// Element of softmax_lse or dlse for query i.
   float* lse(const TensorView& view, std::int64_t b, std::int64_t h, std::int64_t i) const;
@@ -49,14 +48,14 @@ struct Call {
 /// heads that share keys share a tile, and gradients of keys are summed over the group by being summed over rows.
 struct Task {
   std::int64_t sequence = 0;
-  std::int64_t head_kv = 0;    // the first of `heads`
+  std::int64_t head_kv = 0;  // the first of `heads`
   std::int64_t row_begin = 0;
   std::int64_t row_end = 0;
   std::int64_t key_begin = 0;  // multiples of tile_n
   std::int64_t key_end = 0;
-  std::int64_t split = -1;     // -1: the only one
-  std::int64_t index = 0;      // in the order of execution
-  std::int64_t heads = 1;      // key/value heads: several only for decode
+  std::int64_t split = -1;  // -1: the only one
+  std::int64_t index = 0;   // in the order of execution
+  std::int64_t heads = 1;   // key/value heads: several only for decode
 };
 
 /// Keys that any row of the task sees, inside [key_begin, key_end), begin rounded down to a multiple of tile_n.
@@ -79,12 +78,12 @@ struct Kernels {
   void (*merge)(const Call& call, const Task& task, Arena arena);  // split results of the task's rows
   void (*backward)(const Call& call, const Task& task, Arena arena, Turnstile& turnstile);
   void (*convert_rows)(const Rows& from, const Rows& to, std::int64_t count, std::int64_t dim);  // fp32 to any type
-  std::size_t (*scratch_bytes)(const Problem& problem, const CpuPlan& plan);  // of one worker
+  std::size_t (*scratch_bytes)(const Problem& problem, const CpuPlan& plan);                     // of one worker
 };
 
 inline constexpr double kLog2e = 1.4426950408889634;
 inline constexpr double kLn2 = 0.6931471805599453;
-/// Logits are finite up to here, in units of log2 (docs/semantics.md, "Very large logits").
+/// Logits times log2(e) are finite up to here (docs/semantics.md, "Very large logits").
 inline constexpr float kLargestLogit = 0x1p126f;
 
 constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }

@@ -18,7 +18,7 @@ struct Rows {
   std::int64_t page_size = 0;       // 0: not paged
   std::int64_t page_stride = 0;     // bytes
   const TensorView* block_table = nullptr;
-  std::int64_t sequence = 0;        // row of the block table
+  std::int64_t sequence = 0;  // row of the block table
 
   std::byte* row(std::int64_t s) const {
     if (page_size == 0) return base + s * row_stride;

@@ -19,7 +19,8 @@ void run(const Problem& problem, const Tensors& tensors, const CpuPlan& plan) {
 
 std::size_t workspace_bytes(const Problem& problem, const CpuPlan& plan) {
   const Kernels& kernels = find_instruction_set(plan.instruction_set)->kernels();
-  const auto scratch = static_cast<std::size_t>(round_up(static_cast<std::int64_t>(kernels.scratch_bytes(problem, plan)), 4096));
+  const auto scratch =
+      static_cast<std::size_t>(round_up(static_cast<std::int64_t>(kernels.scratch_bytes(problem, plan)), 4096));
   std::size_t bytes = scratch * static_cast<std::size_t>(plan.threads);
   const auto elements = [](const TensorInfo& t) {
     std::size_t count = t.given() ? 1 : 0;

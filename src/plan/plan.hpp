@@ -12,12 +12,13 @@ namespace splitq {
 /// The CPU backend's choices. Rows are rows of a tile: a query of one head of the group (all heads that share keys).
 /// None of them depends on the number of threads, so that neither does a result.
 struct CpuPlan {
-  std::string instruction_set;   // "avx3", ...
-  std::int64_t tile_m = 0;       // rows
-  std::int64_t tile_n = 0;       // keys
-  std::int64_t decode_rows = 0;  // sequences of at most so many rows run the decode kernel: lanes along the head dimension
-  std::int64_t decode_heads = 1; // key/value heads of one such task: all that lie side by side in a row of the cache
-  std::int64_t split_keys = 0;   // keys of one split, a multiple of tile_n; 0: keys are not split
+  std::string instruction_set;  // "avx3", ...
+  std::int64_t tile_m = 0;      // rows
+  std::int64_t tile_n = 0;      // keys
+  std::int64_t decode_rows =
+      0;  // sequences of at most so many rows run the decode kernel: lanes along the head dimension
+  std::int64_t decode_heads = 1;  // key/value heads of one such task: all that lie side by side in a row of the cache
+  std::int64_t split_keys = 0;    // keys of one split, a multiple of tile_n; 0: keys are not split
   int threads = 1;
   Schedule schedule{};
   bool operator==(const CpuPlan&) const = default;

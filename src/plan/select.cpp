@@ -12,14 +12,15 @@
 namespace splitq {
 namespace {
 
-constexpr std::int64_t kTileKeys = 64;           // keys of a tile: their P stays in the first-level cache
-constexpr std::int64_t kPanelVectors = 3;        // of a panel of rows (cpu/simd: kTileVecs)
-constexpr std::int64_t kTileBytes = 320 * 1024;  // of a tile's rows: beside K and V, within a second-level cache of 512 KiB
+constexpr std::int64_t kTileKeys = 64;     // keys of a tile: their P stays in the first-level cache
+constexpr std::int64_t kPanelVectors = 3;  // of a panel of rows (cpu/simd: kTileVecs)
+constexpr std::int64_t kTileBytes =
+    320 * 1024;  // of a tile's rows: beside K and V, within a second-level cache of 512 KiB
 constexpr std::int64_t kMostPanels = 4;
-constexpr std::int64_t kDecodeRows = 8;          // up to here the decode kernel is faster
-constexpr std::int64_t kDecodeHeads = 16;        // at most so many share a task
-constexpr std::int64_t kSplitKeys = 1024;        // a split shorter than this costs more in merging than it gains
-constexpr std::int64_t kEnoughTasks = 64;        // more need no splitting
+constexpr std::int64_t kDecodeRows = 8;    // up to here the decode kernel is faster
+constexpr std::int64_t kDecodeHeads = 16;  // at most so many share a task
+constexpr std::int64_t kSplitKeys = 1024;  // a split shorter than this costs more in merging than it gains
+constexpr std::int64_t kEnoughTasks = 64;  // more need no splitting
 
 std::string names_of_instruction_sets() {
   std::string names;
@@ -35,8 +36,8 @@ std::int64_t most_rows(const Problem& p) { return p.max_seqlen_q * p.group(); }
 std::int64_t choose_tile_m(const Problem& p, std::int64_t lanes) {
   const std::int64_t width = kPanelVectors * lanes;
   // Floats of one row: Q and O, in backward Q and dO twice, and dQ.
-  const std::int64_t floats = p.direction == Direction::kForward ? p.head_dim + p.head_dim_v
-                                                                 : 3 * p.head_dim + 2 * p.head_dim_v;
+  const std::int64_t floats =
+      p.direction == Direction::kForward ? p.head_dim + p.head_dim_v : 3 * p.head_dim + 2 * p.head_dim_v;
   const std::int64_t bytes = floats * width * static_cast<std::int64_t>(sizeof(float));
   std::int64_t rows = std::clamp<std::int64_t>(kTileBytes / bytes, 1, std::max<std::int64_t>(1, 192 / width)) * width;
   rows = std::min(rows, std::max<std::int64_t>(1, (most_rows(p) + width - 1) / width) * width);
@@ -66,21 +67,24 @@ std::int64_t choose_split_keys(const Problem& p, const Execution& execution, con
     return execution.num_splits == 1 ? 0 : std::max(plan.tile_n, cpu::round_up(keys, plan.tile_n));
   }
   if (plan.schedule != Schedule{}) return 0;
-  const std::int64_t rows = p.packed_q() ? std::max<std::int64_t>(1, most_rows(p) / std::max<std::int64_t>(1, p.batch)) : most_rows(p);
+  const std::int64_t rows =
+      p.packed_q() ? std::max<std::int64_t>(1, most_rows(p) / std::max<std::int64_t>(1, p.batch)) : most_rows(p);
   const std::int64_t heads = most_rows(p) <= plan.decode_rows ? p.heads_kv / plan.decode_heads : p.heads_kv;
   const std::int64_t tasks = p.batch * heads * ((rows + plan.tile_m - 1) / plan.tile_m);
   return tasks < kEnoughTasks && p.max_seqlen_k >= 2 * kSplitKeys ? kSplitKeys : 0;
 }
 
 Status select_cpu(const Problem& p, const Execution& execution, CpuPlan* plan) {
-  const cpu::InstructionSet* set = execution.instruction_set.empty() ? &cpu::default_instruction_set()
-                                                                     : cpu::find_instruction_set(execution.instruction_set);
+  const cpu::InstructionSet* set = execution.instruction_set.empty()
+                                       ? &cpu::default_instruction_set()
+                                       : cpu::find_instruction_set(execution.instruction_set);
   if (set == nullptr || !set->available) {
     return Status::unsupported(fmt::format("instruction_set: \"{}\"; this machine has {}", execution.instruction_set,
                                            names_of_instruction_sets()));
   }
   if (execution.threads < 0) {
-    return Status::invalid(fmt::format("threads: {}; must be 0 (all that the process may use) or more", execution.threads));
+    return Status::invalid(
+        fmt::format("threads: {}; must be 0 (all that the process may use) or more", execution.threads));
   }
   if (execution.num_splits < 0) {
     return Status::invalid(fmt::format("num_splits: {}; must be 0 (chosen) or more", execution.num_splits));

@@ -39,6 +39,18 @@ Tensors from_options(const Options& options) {
   return t;
 }
 
+/// The stride of a dimension with one element, or of an empty tensor, leads nowhere and may be any number. 1 is one that a
+/// backend can count in bytes, and makes equal problems compare equal.
+Tensors with_plain_strides(Tensors tensors) {
+  for_each_tensor(tensors, [](const char*, TensorView& t) {
+    const bool empty = t.size() == 0;
+    for (int d = 0; d < t.rank && d < kMaxRank; ++d) {
+      if (empty || t.shape[d] == 1) t.strides[d] = 1;
+    }
+  });
+  return tensors;
+}
+
 }  // namespace
 
 Tensors gather(const ForwardTensors& tensors, const Options& options) {
@@ -48,7 +60,7 @@ Tensors gather(const ForwardTensors& tensors, const Options& options) {
   t.v = tensors.v;
   t.out = tensors.out;
   t.softmax_lse = tensors.softmax_lse;
-  return t;
+  return with_plain_strides(t);
 }
 
 Tensors gather(const BackwardTensors& tensors, const Options& options) {
@@ -65,7 +77,7 @@ Tensors gather(const BackwardTensors& tensors, const Options& options) {
   t.dlse = tensors.dlse;
   t.dbias = tensors.dbias;
   t.dsink = tensors.dsink;
-  return t;
+  return with_plain_strides(t);
 }
 
 }  // namespace splitq

@@ -20,17 +20,17 @@ namespace splitq::cpu::SPLITQ_ISA {
 
 struct BackwardPanel {
   PanelRows rows;
-  RowState state;           // of the statistics' second look alone
-  float* q = nullptr;       // [D][width], scaled for the logits
-  float* dout = nullptr;    // [Dv][width]
-  float* dq = nullptr;      // [D padded][width]
+  RowState state;              // of the statistics' second look alone
+  float* q = nullptr;          // [D][width], times Logits::fold
+  float* dout = nullptr;       // [Dv][width]
+  float* dq = nullptr;         // [D padded][width]
   float* q_rows = nullptr;     // [width][stride], times scale
   float* dout_rows = nullptr;  // [width][stride]
-  float* max = nullptr;     // [width] p = exp2(x - max) * weight
-  float* weight = nullptr;  // [width]
-  float* delta = nullptr;   // [width] rowsum(dO ∘ O) - dlse
+  float* max = nullptr;        // [width] p = exp2((x - max) unit) * weight
+  float* weight = nullptr;     // [width]
+  float* delta = nullptr;      // [width] rowsum(dO ∘ O) - dlse
   std::uint32_t largest_q = 0;
-  bool finite = true;       // dO and the statistics of every row
+  bool finite = true;  // dO and the statistics of every row
   std::int64_t vecs = 0;
 };
 
@@ -108,7 +108,7 @@ struct BackwardTask {
 /// Logits of a panel before keys [j0, j0 + keys), whose tile is in s.k.
 inline void recompute_logits(const BackwardTask& t, const BackwardPanel& panel, Visible visible, std::int64_t j0,
                              std::int64_t keys, std::uint32_t largest_k, float* out) {
-  if (may_overflow(t.problem, panel.largest_q, largest_k)) {
+  if (may_overflow(t.problem, t.logits, panel.largest_q, largest_k)) {
     exact_scores(t.call, t.task.sequence, t.logits, panel.rows, t.k_rows, j0, keys, out);
   } else {
     gemm<Init::kZero>(round_up(keys, kRowAlign), panel.vecs, t.problem.head_dim, {t.s.k, t.d_stride, 1},
@@ -124,8 +124,9 @@ inline void open_panel(const BackwardTask& t, std::int64_t first, BackwardPanel&
   const Tensors& tensors = t.call.tensors;
   assign_rows(t.call, t.task, first, panel.rows);
   panel.vecs = (panel.rows.rows + kLanes - 1) / kLanes;
-  panel.largest_q = load_query_rows(t.call, t.task, tensors.q, panel.rows, t.problem.head_dim, panel.q_rows, t.d_stride);
-  transpose(panel.q_rows, t.d_stride, kPanelWidth, t.problem.head_dim, t.logits.query_scale, panel.q, kPanelWidth);
+  panel.largest_q =
+      load_query_rows(t.call, t.task, tensors.q, panel.rows, t.problem.head_dim, panel.q_rows, t.d_stride);
+  transpose(panel.q_rows, t.d_stride, kPanelWidth, t.problem.head_dim, t.logits.fold, panel.q, kPanelWidth);
   const auto scale = static_cast<float>(t.problem.scale);
   for (std::int64_t x = 0; x < kPanelWidth * t.d_stride; ++x) panel.q_rows[x] *= scale;
   panel.finite = load_query_rows(t.call, t.task, tensors.dout, panel.rows, t.problem.head_dim_v, panel.dout_rows,
@@ -141,7 +142,8 @@ inline void open_panel(const BackwardTask& t, std::int64_t first, BackwardPanel&
     if (l >= panel.rows.rows) continue;
     double delta = 0.0;
     for (std::int64_t d = 0; d < t.problem.head_dim_v; ++d) {
-      delta += static_cast<double>(panel.dout_rows[l * t.v_stride + d]) * static_cast<double>(t.s.rows[l * t.v_stride + d]);
+      delta +=
+          static_cast<double>(panel.dout_rows[l * t.v_stride + d]) * static_cast<double>(t.s.rows[l * t.v_stride + d]);
     }
     const auto row = [&](const TensorView& view) {
       return *t.call.lse(view, t.task.sequence, panel.rows.head[l], panel.rows.query[l]);
@@ -151,22 +153,22 @@ inline void open_panel(const BackwardTask& t, std::int64_t first, BackwardPanel&
     panel.finite = panel.finite && std::isfinite(panel.delta[l]);
     const double lse = static_cast<double>(row(tensors.softmax_lse)) * kLog2e;
     if (lse == -HUGE_VAL) continue;
-    panel.max[l] = static_cast<float>(lse);
+    panel.max[l] = static_cast<float>(lse / t.logits.exact_unit);
     panel.finite = panel.finite && std::isfinite(panel.max[l]);
-    panel.weight[l] = static_cast<float>(std::exp2(static_cast<double>(panel.max[l]) - lse));  // what the rounding took
+    panel.weight[l] = static_cast<float>(std::exp2(t.logits.reference(panel.max[l]) - lse));  // what the rounding took
   }
 }
 
 /// A log-sum-exp far from 0 has lost digits that exp(x - lse) needs. Where the rows' own maximum and sum, computed again, agree
 /// with it to its precision, they replace it; where they do not, it stands for more keys than these, and is kept.
 inline void refine_statistics(BackwardTask& t, std::int64_t count) {
-  constexpr float kPrecise = 64.0f * static_cast<float>(kLog2e);  // half a unit in the last place: 4e-6
+  constexpr double kPrecise = 64.0 * kLog2e;  // half a unit in the last place: 4e-6
   constexpr double kAgree = 1e-6;
   bool far = false;
   for (std::int64_t i = 0; i < count; ++i) {
     for (std::int64_t l = 0; l < t.s.panels[i].rows.rows; ++l) {
-      const float m = t.s.panels[i].max[l];
-      far = far || (std::fabs(m) > kPrecise && std::fabs(m) < __builtin_inff());
+      const double lse = std::fabs(t.logits.reference(t.s.panels[i].max[l]));
+      far = far || (lse > kPrecise && lse < HUGE_VAL);
     }
   }
   if (!far) return;
@@ -182,30 +184,32 @@ inline void refine_statistics(BackwardTask& t, std::int64_t count) {
       const Visible visible = place(t.band, t.logits, j0, &j1, panel.rows);
       if (visible == Visible::kNone) continue;
       recompute_logits(t, panel, visible, j0, j1 - j0, largest_k, t.s.p);
-      softmax_step(panel.vecs, j1 - j0, t.s.p, kPanelWidth, panel.state, false);
+      softmax_step(panel.vecs, j1 - j0, t.s.p, kPanelWidth, panel.state, t.logits.unit, false);
     }
   }
   for (std::int64_t i = 0; i < count; ++i) {
     BackwardPanel& panel = t.s.panels[i];
     for (std::int64_t l = 0; l < panel.rows.rows; ++l) {
       if (panel.state.sum[l] == 0.0f) continue;
-      const double max = static_cast<double>(panel.state.max[l]);
+      const double reference = t.logits.reference(panel.state.max[l]);
       double sum = static_cast<double>(panel.state.sum[l]);
       const TensorView& sink = t.call.tensors.sink;
       if (sink.given()) {
         const float x = static_cast<const float*>(sink.data)[panel.rows.head[l] * sink.strides[0]];
-        sum += std::exp2(static_cast<double>(x) * kLog2e - max);
+        sum += std::exp2(static_cast<double>(x) * kLog2e - reference);
       }
-      const double lse = max + std::log2(sum);
-      if (!(std::fabs(lse - static_cast<double>(panel.max[l])) <= kAgree * std::fabs(lse))) continue;
+      const double lse = reference + std::log2(sum);
+      if (!(std::fabs(lse - t.logits.reference(panel.max[l])) <= kAgree * std::fabs(lse))) continue;
       panel.max[l] = panel.state.max[l];
       panel.weight[l] = static_cast<float>(1.0 / sum);
     }
   }
 }
 
-/// p = exp2(x - max) * weight in place; `floor` as in softmax_columns.
-inline void probabilities(const BackwardPanel& panel, std::int64_t keys, float* HWY_RESTRICT x, bool floor) {
+/// p = exp2((x - max) unit) * weight in place; `floor` as in softmax_columns.
+inline void probabilities(const BackwardPanel& panel, std::int64_t keys, float unit, float* HWY_RESTRICT x,
+                          bool floor) {
+  const Vec units = hn::Set(kF, unit);
   const Vec tiny = hn::Set(kF, __FLT_MIN__);
   for (std::int64_t n = 0; n < panel.vecs * kLanes; n += kLanes) {
     const Vec max = hn::LoadU(kF, panel.max + n);
@@ -214,7 +218,7 @@ inline void probabilities(const BackwardPanel& panel, std::int64_t keys, float* 
     for (std::int64_t k = 0; k < keys; ++k) {
       float* at = x + k * kPanelWidth + n;
       const Vec logit = hn::LoadU(kF, at);
-      Vec p = hn::Mul(exp2_nonpositive(hn::Sub(logit, max)), weight);
+      Vec p = hn::Mul(exp2_nonpositive(hn::Mul(hn::Sub(logit, max), units)), weight);
       if (floor) {
         const auto hidden = hn::Or(none, hn::Eq(logit, hn::Set(kF, kMinusInfinity)));
         p = hn::IfThenZeroElse(hidden, hn::Max(tiny, p));
@@ -266,15 +270,16 @@ inline void add_rows(const TensorView& sum, const Task& task, std::int64_t k_beg
 }
 
 /// One panel before one key tile: its shares of dQ, and of the tile's dK and dV. `first`: nothing has been added to those.
-inline void backward_step(const BackwardTask& t, BackwardPanel& panel, Visible visible, std::int64_t j0, std::int64_t keys,
-                          std::uint32_t largest_k, std::uint32_t largest_v, bool first) {
+inline void backward_step(const BackwardTask& t, BackwardPanel& panel, Visible visible, std::int64_t j0,
+                          std::int64_t keys, std::uint32_t largest_k, std::uint32_t largest_v, bool first) {
   const Problem& p = t.problem;
   const BackwardScratch& s = t.s;
   const bool absorb = std::max({panel.largest_q, largest_k, largest_v}) >= kNotFinite || !panel.finite;
   const std::int64_t key_rows = round_up(keys, kRowAlign);
   recompute_logits(t, panel, visible, j0, keys, largest_k, s.p);
-  probabilities(panel, keys, s.p, absorb);
-  gemm<Init::kZero>(key_rows, panel.vecs, p.head_dim_v, {s.v, t.v_stride, 1}, {panel.dout, kPanelWidth}, {s.ds, kPanelWidth});
+  probabilities(panel, keys, t.logits.unit, s.p, absorb);
+  gemm<Init::kZero>(key_rows, panel.vecs, p.head_dim_v, {s.v, t.v_stride, 1}, {panel.dout, kPanelWidth},
+                    {s.ds, kPanelWidth});
   if (p.dropout > 0) load_keep(t.call, t.task.sequence, panel.rows, j0, keys, s.keep);
   score_gradients(panel, keys, s.p, s.ds, s.keep);
   if (t.call.dbias_sum.given()) add_bias_gradient(t, panel.rows, j0, keys, s.ds);
@@ -288,8 +293,8 @@ inline void backward_step(const BackwardTask& t, BackwardPanel& panel, Visible v
   const auto add = first ? gemm<Init::kZero> : gemm<Init::kAdd>;
   add(key_rows, vectors(p.head_dim_v), panel.rows.rows, {s.p, kPanelWidth, 1}, {panel.dout_rows, t.v_stride},
       {s.dv, t.v_stride}, nullptr, absorb);
-  add(key_rows, vectors(p.head_dim), panel.rows.rows, {s.ds, kPanelWidth, 1}, {panel.q_rows, t.d_stride}, {s.dk, t.d_stride},
-      nullptr, absorb);
+  add(key_rows, vectors(p.head_dim), panel.rows.rows, {s.ds, kPanelWidth, 1}, {panel.q_rows, t.d_stride},
+      {s.dk, t.d_stride}, nullptr, absorb);
   gemm<Init::kAdd>(round_up(p.head_dim, kRowAlign), panel.vecs, keys, {s.k, 1, t.d_stride}, {s.ds, kPanelWidth},
                    {panel.dq, kPanelWidth}, nullptr, absorb);
 }

@@ -1,13 +1,13 @@
 // Forward for few query rows before many keys: a cache is read once, at the speed of memory.
 //
-// Lanes run along the head dimension, so that keys and values are read where they lie, all heads of a task side by side. Rows of
-// one key/value head are taken four at a time: scores [keys][4] are a narrow panel (scores-inl.hpp). Anything that is not finite
+// Lanes run along the head dimension, so that keys and values are read where they lie and in the order in which they lie: some
+// keys of all heads of the task, then the next keys. Rows of one key/value head are taken four at a time: scores [keys][4] are a narrow panel (scores-inl.hpp). Anything that is not finite
 // on the way sends the task to the tile kernel, which knows what to do with it.
 #pragma once
 
 #include <algorithm>
-#include <utility>
 
+#include "cpu/simd/decode_rows-inl.hpp"
 #include "cpu/simd/forward-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,38 +23,30 @@ inline void forward_heads(const Call& call, const Task& task, Arena arena) {
 inline constexpr auto decode = forward_heads;
 #else
 
-inline constexpr std::int64_t kQuad = 4;
-inline constexpr int kDotKeys = kTileRows / 2;  // keys at a time: kDotKeys * kQuad accumulators
-inline constexpr std::int64_t kBlockBytes = 128 * 1024;  // of keys and values: this block and the next fit a second-level cache
-inline constexpr int kOutVecs = kTileRows / 2;  // vectors of Dv at a time
+inline constexpr std::int64_t kAhead = 16;      // keys from a request for memory to its use
+inline constexpr std::int64_t kValueKeys = 16;  // keys at a time in summing values: 16 rows of all heads stay in cache
 
 struct DecodeQuad {
   PanelRows rows;
-  RowState state;        // [kLanes]: four rows, repeated
-  float* q = nullptr;    // [4][stride], scaled
-  float* out = nullptr;  // [4][stride]
-};
-
-/// Rows of a block of keys: where the task's first head has them.
-struct BlockRows {
-  const std::byte** k = nullptr;
-  const std::byte** v = nullptr;
-
-  void layout(Arena& arena, std::int64_t keys) {
-    k = arena.take<const std::byte*>(keys);
-    v = arena.take<const std::byte*>(keys);
-  }
+  RowState state;           // [kLanes]: four rows, repeated
+  float* q = nullptr;       // [4][stride], scaled, in load_pair's order
+  float* out = nullptr;     // [4][stride], likewise
+  float* scores = nullptr;  // [tile_n][4], one vector more
+  std::int64_t head = 0;    // key/value head, counted from the task's first
+  std::int64_t keys = 0;    // of the block that any of the rows sees
 };
 
 struct DecodeScratch {
   DecodeQuad* quads = nullptr;  // [heads][quads of a head]
-  float* scores = nullptr;      // [tile_n][4], one vector more
-  float* stage = nullptr;
+  float* rows = nullptr;        // [4][stride], a quad's rows on their way in or out
+  float* stage = nullptr;       // [tile_n][4], one vector more
   float* keep = nullptr;
-  BlockRows now, next;
+  const std::byte** k = nullptr;  // [tile_n] the block's rows, at the task's first head
+  const std::byte** v = nullptr;
 
   void layout(Arena& arena, const Problem& p, const CpuPlan& plan) {
     const std::int64_t count = plan.decode_heads * ((plan.decode_rows + kQuad - 1) / kQuad);
+    const std::int64_t panel = plan.tile_n * kQuad + kLanes;
     quads = arena.take<DecodeQuad>(count);
     for (std::int64_t i = 0; i < count; ++i) {
       DecodeQuad unused;
@@ -63,149 +55,15 @@ struct DecodeScratch {
       quad.state.layout(arena, kLanes);
       quad.q = arena.take<float>(kQuad * tile_stride(p.head_dim));
       quad.out = arena.take<float>(kQuad * tile_stride(p.head_dim_v));
+      quad.scores = arena.take<float>(panel);
     }
-    scores = arena.take<float>(plan.tile_n * kQuad + kLanes);
-    stage = arena.take<float>(plan.tile_n * kQuad + kLanes);
-    keep = arena.take<float>(plan.tile_n * kQuad + kLanes);
-    now.layout(arena, plan.tile_n);
-    next.layout(arena, plan.tile_n);
+    rows = arena.take<float>(kQuad * std::max(tile_stride(p.head_dim), tile_stride(p.head_dim_v)));
+    stage = arena.take<float>(panel);
+    keep = arena.take<float>(panel);
+    k = arena.take<const std::byte*>(plan.tile_n + kAhead);
+    v = arena.take<const std::byte*>(plan.tile_n + kAhead);
   }
 };
-
-/// Asks for rows in the order in which they lie, a few cache lines at a time, while other work goes on.
-class RowStream {
- public:
-  RowStream(const std::byte* const* rows, std::int64_t count, std::int64_t bytes)
-      : row_(rows), end_(rows + count), bytes_(bytes) {}
-
-  HWY_INLINE void request(std::int64_t lines) {
-    constexpr std::int64_t kLine = 64;
-    for (; lines > 0 && row_ != end_; --lines) {
-      __builtin_prefetch(*row_ + at_, 0, 2);  // for reading, into the second-level cache
-      at_ += kLine;
-      if (at_ >= bytes_) at_ = 0, ++row_;
-    }
-  }
-
- private:
-  const std::byte* const* row_;
-  const std::byte* const* end_;
-  std::int64_t bytes_;
-  std::int64_t at_ = 0;
-};
-
-/// Adds up the 128-bit blocks of a vector.
-template <class D>
-HWY_INLINE hn::Vec<hn::CappedTag<float, 4>> sum_of_blocks(D /*d*/, hn::Vec<D> x) {
-  if constexpr (hn::MaxLanes(D()) == 4) {
-    return x;
-  } else {
-    const hn::Half<D> half;
-    return sum_of_blocks(half, hn::Add(hn::LowerHalf(half, x), hn::UpperHalf(half, x)));
-  }
-}
-
-/// a[0]+a[2], b[0]+b[2], a[1]+a[3], b[1]+b[3] in each 128-bit block.
-HWY_INLINE Vec add_pairs(Vec a, Vec b) { return hn::Add(hn::InterleaveLower(kF, a, b), hn::InterleaveUpper(kF, a, b)); }
-
-/// Four dot products' partial sums to one block of four sums.
-HWY_INLINE hn::Vec<hn::CappedTag<float, 4>> sum_quad(const Vec (&x)[kQuad]) {
-  return sum_of_blocks(kF, add_pairs(add_pairs(x[0], x[2]), add_pairs(x[1], x[3])));
-}
-
-/// scores[key][row] = q[row] · k[key] for kKeys keys.
-template <int kKeys, class Storage>
-HWY_INLINE void dot_keys(const std::byte* const* k, std::int64_t offset, const float* HWY_RESTRICT q, std::int64_t q_stride,
-                         std::int64_t dim, float* HWY_RESTRICT scores) {
-  const Storage* row[kKeys];
-  Vec sum[kKeys][kQuad];
-#pragma GCC unroll 4
-  for (int j = 0; j < kKeys; ++j) {
-    row[j] = reinterpret_cast<const Storage*>(k[j] + offset);
-#pragma GCC unroll 4
-    for (int r = 0; r < kQuad; ++r) sum[j][r] = hn::Zero(kF);
-  }
-  std::int64_t d = 0;
-  for (; d + kLanes <= dim; d += kLanes) {
-    Vec key[kKeys];
-#pragma GCC unroll 4
-    for (int j = 0; j < kKeys; ++j) key[j] = load_vector(row[j] + d);
-#pragma GCC unroll 4
-    for (int r = 0; r < kQuad; ++r) {
-      const Vec x = hn::LoadU(kF, q + r * q_stride + d);
-#pragma GCC unroll 4
-      for (int j = 0; j < kKeys; ++j) sum[j][r] = hn::MulAdd(x, key[j], sum[j][r]);
-    }
-  }
-#pragma GCC unroll 4
-  for (int j = 0; j < kKeys; ++j) {
-    hn::StoreU(sum_quad(sum[j]), hn::CappedTag<float, 4>(), scores + j * kQuad);
-    for (std::int64_t t = d; t < dim; ++t) {
-      for (int r = 0; r < kQuad; ++r) scores[j * kQuad + r] += q[r * q_stride + t] * to_float(row[j][t]);
-    }
-  }
-}
-
-/// out[row] = out[row] * factor[row] + sum over keys of p[key][row] * v[key], kVecs vectors of the head dimension.
-template <int kVecs, class Storage>
-HWY_INLINE void add_values(const std::byte* const* v, std::int64_t offset, std::int64_t keys, std::int64_t d, const float* HWY_RESTRICT p,
-                           const float* factor, float* HWY_RESTRICT out, std::int64_t out_stride) {
-  Vec sum[kQuad][kVecs];
-#pragma GCC unroll 4
-  for (int r = 0; r < kQuad; ++r) {
-#pragma GCC unroll 4
-    for (int n = 0; n < kVecs; ++n) {
-      sum[r][n] = hn::Mul(hn::Set(kF, factor[r]), hn::LoadU(kF, out + r * out_stride + d + n * kLanes));
-    }
-  }
-  for (std::int64_t j = 0; j < keys; ++j) {
-    const Storage* row = reinterpret_cast<const Storage*>(v[j] + offset) + d;
-    Vec value[kVecs];
-#pragma GCC unroll 4
-    for (int n = 0; n < kVecs; ++n) value[n] = load_vector(row + n * kLanes);
-#pragma GCC unroll 4
-    for (int r = 0; r < kQuad; ++r) {
-      const Vec x = hn::Set(kF, p[j * kQuad + r]);
-#pragma GCC unroll 4
-      for (int n = 0; n < kVecs; ++n) sum[r][n] = hn::MulAdd(x, value[n], sum[r][n]);
-    }
-  }
-#pragma GCC unroll 4
-  for (int r = 0; r < kQuad; ++r) {
-#pragma GCC unroll 4
-    for (int n = 0; n < kVecs; ++n) hn::StoreU(sum[r][n], kF, out + r * out_stride + d + n * kLanes);
-  }
-}
-
-/// Scores of a block of keys, `offset` bytes into each row. After each group of keys asks for `lines` lines of two streams.
-template <class Storage>
-void decode_scores(const std::byte* const* k, std::int64_t offset, std::int64_t keys, const float* q, std::int64_t q_stride,
-                   std::int64_t dim, float* scores, RowStream& next_k, RowStream& next_v, std::int64_t lines) {
-  std::int64_t j = 0;
-  for (; j + kDotKeys <= keys; j += kDotKeys) {
-    dot_keys<kDotKeys, Storage>(k + j, offset, q, q_stride, dim, scores + j * kQuad);
-    next_k.request(lines);
-    next_v.request(lines);
-  }
-  for (; j < keys; ++j) dot_keys<1, Storage>(k + j, offset, q, q_stride, dim, scores + j * kQuad);
-}
-
-template <class Storage>
-void decode_values(const std::byte* const* v, std::int64_t offset, std::int64_t keys, std::int64_t dim, const float* p,
-                   const float* factor, float* out, std::int64_t out_stride) {
-  std::int64_t d = 0;
-  for (; d + kOutVecs * kLanes <= dim; d += kOutVecs * kLanes) add_values<kOutVecs, Storage>(v, offset, keys, d, p, factor, out, out_stride);
-  for (; d + kLanes <= dim; d += kLanes) add_values<1, Storage>(v, offset, keys, d, p, factor, out, out_stride);
-  for (; d < dim; ++d) {
-    for (int r = 0; r < kQuad; ++r) {
-      float sum = factor[r] * out[r * out_stride + d];
-      for (std::int64_t j = 0; j < keys; ++j) {
-        sum += p[j * kQuad + r] * to_float(reinterpret_cast<const Storage*>(v[j] + offset)[d]);
-      }
-      out[r * out_stride + d] = sum;
-    }
-  }
-}
 
 /// Are `count` values (and the rest of the last vector) finite?
 inline bool all_finite(const float* x, std::int64_t count) {
@@ -215,7 +73,8 @@ inline bool all_finite(const float* x, std::int64_t count) {
 }
 
 /// The softmax step of a narrow panel: rows repeat in a vector, the maximum is combined over the repetitions, the sum not yet.
-inline void narrow_softmax_step(std::int64_t keys, float* HWY_RESTRICT x, const RowState& state) {
+inline void narrow_softmax_step(std::int64_t keys, float* HWY_RESTRICT x, const RowState& state, float unit) {
+  const Vec units = hn::Set(kF, unit);
   HWY_ALIGN float top[kLanes];
   const std::int64_t count = keys * kQuad;
   Vec highest = hn::LoadU(kF, state.max);
@@ -228,121 +87,153 @@ inline void narrow_softmax_step(std::int64_t keys, float* HWY_RESTRICT x, const 
   }
   highest = hn::LoadU(kF, state.max);
   const Vec reference = hn::IfThenZeroElse(hn::Eq(highest, hn::Set(kF, kMinusInfinity)), highest);
-  const Vec factor = exp2_nonpositive(hn::Sub(old, reference));
+  const Vec factor = exp2_nonpositive(hn::Mul(hn::Sub(old, reference), units));
   hn::StoreU(factor, kF, state.factor);
   Vec sum = hn::Mul(hn::LoadU(kF, state.sum), factor);
   for (std::int64_t f = 0; f < count; f += kLanes) {
-    const Vec p = exp2_nonpositive(hn::Sub(hn::LoadU(kF, x + f), reference));
+    const Vec p = exp2_nonpositive(hn::Mul(hn::Sub(hn::LoadU(kF, x + f), reference), units));
     sum = hn::Add(sum, p);
     hn::StoreU(p, kF, x + f);
   }
   hn::StoreU(sum, kF, state.sum);
 }
 
-/// A block's keys before one quad of rows. False if something was not finite.
-inline bool decode_quad(const Call& call, const Task& task, const Logits& logits, const DecodeScratch& s, DecodeQuad& quad,
-                        std::int64_t j0, std::int64_t j1, std::int64_t k_offset, std::int64_t v_offset, RowStream& next_k,
-                        RowStream& next_v) {
-  const Problem& p = call.problem;
-  const Visible visible = place(call.band(task.sequence), logits, j0, &j1, quad.rows);
-  if (visible == Visible::kNone) return true;
-  const std::int64_t keys = j1 - j0;
-  const std::int64_t count = keys * kQuad;
-  with_storage_type(p.dtype, [&](auto x) {
-    constexpr std::int64_t kLine = 64;
-    const std::int64_t bytes = std::max(p.head_dim, p.head_dim_v) * static_cast<std::int64_t>(sizeof(x));
-    decode_scores<decltype(x)>(s.now.k, k_offset, keys, quad.q, tile_stride(p.head_dim), p.head_dim, s.scores, next_k, next_v,
-                               kDotKeys * (bytes + kLine - 1) / kLine);
-  });
-  hn::StoreU(hn::Zero(kF), kF, s.scores + count);
-  const bool finite = all_finite(s.scores, count);
-  const bool some = visible == Visible::kSome;
-  if (logits.staged) load_stage(call, task.sequence, quad.rows, j0, keys, s.stage);
-  if (some || logits.per_score()) to_logits(logits, quad.rows, some, keys, s.scores, s.stage, nullptr);
-  hn::StoreU(hn::Set(kF, kMinusInfinity), kF, s.scores + count);  // the rest of the last vector
-  narrow_softmax_step(keys, s.scores, quad.state);
-  if (p.dropout > 0) {
-    load_keep(call, task.sequence, quad.rows, j0, keys, s.keep);
-    multiply(count, s.scores, s.keep, false);
+/// Asks for a piece of each of `count` rows that are needed soon.
+HWY_INLINE void prefetch(const std::byte* const* rows, std::int64_t count, std::int64_t offset, std::int64_t bytes) {
+  constexpr std::int64_t kLine = 64;
+  for (std::int64_t r = 0; r < count; ++r) {
+    for (std::int64_t at = 0; at < bytes; at += kLine)
+      __builtin_prefetch(rows[r] + offset + at, 0,
+                         2);  // to read, second-level cache: rows 2 KiB apart share few sets of the first
   }
-  with_storage_type(p.dtype, [&](auto x) {
-    decode_values<decltype(x)>(s.now.v, v_offset, keys, p.head_dim_v, s.scores, quad.state.factor, quad.out,
-                               tile_stride(p.head_dim_v));
-  });
+}
+
+/// Scores of a block: some keys before all quads, then the next keys. Asks for keys kAhead rows on (k has so many more).
+template <class Storage>
+void block_scores(const Problem& p, const DecodeScratch& s, std::int64_t quads, std::int64_t keys,
+                  std::int64_t head_bytes) {
+  const std::int64_t stride = tile_stride(p.head_dim);
+  std::int64_t j = 0;
+  for (; j + kDotKeys <= keys; j += kDotKeys) {
+    for (std::int64_t i = 0; i < quads; ++i) {
+      const DecodeQuad& quad = s.quads[i];
+      dot_keys<kDotKeys, Storage>(s.k + j, quad.head * head_bytes, quad.q, stride, p.head_dim, quad.scores + j * kQuad);
+      prefetch(s.k + j + kAhead, kDotKeys, quad.head * head_bytes,
+               p.head_dim * static_cast<std::int64_t>(sizeof(Storage)));
+    }
+  }
+  for (; j < keys; ++j) {
+    for (std::int64_t i = 0; i < quads; ++i) {
+      const DecodeQuad& quad = s.quads[i];
+      dot_keys<1, Storage>(s.k + j, quad.head * head_bytes, quad.q, stride, p.head_dim, quad.scores + j * kQuad);
+    }
+  }
+}
+
+/// Logits and softmax of one quad. False if a score was not finite.
+inline bool block_softmax(const Call& call, const Task& task, const Logits& logits, const DecodeScratch& s,
+                          DecodeQuad& quad, std::int64_t j0, std::int64_t j1) {
+  const Visible visible = place(call.band(task.sequence), logits, j0, &j1, quad.rows);
+  quad.keys = visible == Visible::kNone ? 0 : j1 - j0;
+  if (quad.keys == 0) return true;
+  const std::int64_t count = quad.keys * kQuad;
+  hn::StoreU(hn::Zero(kF), kF, quad.scores + count);
+  const bool finite = all_finite(quad.scores, count);
+  const bool some = visible == Visible::kSome;
+  if (logits.staged) load_stage(call, task.sequence, quad.rows, j0, quad.keys, s.stage);
+  if (some || logits.per_score()) to_logits(logits, quad.rows, some, quad.keys, quad.scores, s.stage, nullptr);
+  hn::StoreU(hn::Set(kF, kMinusInfinity), kF, quad.scores + count);  // the rest of the last vector
+  narrow_softmax_step(quad.keys, quad.scores, quad.state, logits.unit);
+  if (call.problem.dropout > 0) {
+    load_keep(call, task.sequence, quad.rows, j0, quad.keys, s.keep);
+    multiply(count, quad.scores, s.keep, false);
+  }
   return finite;
 }
 
-/// Keys of a block: a power of two from 16 to tile_n, whose rows of all the task's heads stay in cache.
-inline std::int64_t block_keys(const Call& call, const Task& task) {
-  const Problem& p = call.problem;
-  const std::int64_t row = task.heads * (p.head_dim + p.head_dim_v) * static_cast<std::int64_t>(size_of(p.dtype));
-  std::int64_t keys = 16;
-  while (keys < call.plan.tile_n && 2 * keys * row <= kBlockBytes) keys *= 2;
-  return std::min(keys, call.plan.tile_n);
+/// Adds a block's values to the outputs: some keys for all quads, then the next keys.
+template <class Storage>
+void block_values(const Problem& p, const DecodeScratch& s, std::int64_t quads, std::int64_t keys,
+                  std::int64_t head_bytes) {
+  constexpr float kOnes[kQuad] = {1.0f, 1.0f, 1.0f, 1.0f};
+  for (std::int64_t j = 0; j < keys; j += kValueKeys) {
+    for (std::int64_t i = 0; i < quads; ++i) {
+      const DecodeQuad& quad = s.quads[i];
+      const std::int64_t end = std::min(j + kValueKeys, quad.keys);
+      if (j >= end) continue;
+      prefetch(s.v + j + kValueKeys, kValueKeys, quad.head * head_bytes,
+               p.head_dim_v * static_cast<std::int64_t>(sizeof(Storage)));
+      add_row_values<Storage>(s.v + j, quad.head * head_bytes, end - j, p.head_dim_v, quad.scores + j * kQuad,
+                              j == 0 ? quad.state.factor : kOnes, quad.out, tile_stride(p.head_dim_v));
+    }
+  }
 }
 
 inline void decode(const Call& call, const Task& task, Arena arena) {
   const Problem& p = call.problem;
   const Logits logits(p);
-  const std::int64_t rows = task.row_end - task.row_begin;
-  const std::int64_t quads = (rows + kQuad - 1) / kQuad;  // of one head
+  const std::int64_t quads_of_head = (task.row_end - task.row_begin + kQuad - 1) / kQuad;
+  const std::int64_t quads = task.heads * quads_of_head;
+  const std::int64_t q_stride = tile_stride(p.head_dim);
   const std::int64_t out_stride = tile_stride(p.head_dim_v);
   Arena own = arena;
   DecodeScratch s;
   s.layout(own, p, call.plan);
 
-  Task head = task;  // one of the task's heads
-  head.heads = 1;
-  const auto for_each_quad = [&](auto&& f) {
-    for (std::int64_t i = 0; i < task.heads * quads; ++i) {
-      head.head_kv = task.head_kv + i / quads;
-      f(i % quads * kQuad, s.quads[i]);
-    }
+  const auto head_task = [&](std::int64_t i) {
+    Task head = task;
+    head.head_kv = task.head_kv + i / quads_of_head;
+    head.heads = 1;
+    return head;
   };
-  for_each_quad([&](std::int64_t first, DecodeQuad& quad) {
-    assign_rows(call, head, first, quad.rows);
-    load_query_rows(call, head, call.tensors.q, quad.rows, p.head_dim, quad.q, tile_stride(p.head_dim));
-    for (std::int64_t x = 0; x < kQuad * tile_stride(p.head_dim); ++x) quad.q[x] *= logits.query_scale;
-    for (std::int64_t x = 0; x < kQuad * out_stride; ++x) quad.out[x] = 0.0f;
+  for (std::int64_t i = 0; i < quads; ++i) {
+    DecodeQuad& quad = s.quads[i];
+    quad.head = i / quads_of_head;
+    assign_rows(call, head_task(i), i % quads_of_head * kQuad, quad.rows);
+    load_query_rows(call, task, call.tensors.q, quad.rows, p.head_dim, s.rows, q_stride);
+    for (std::int64_t r = 0; r < kQuad; ++r) {
+      to_pairs(p.dtype, s.rows + r * q_stride, p.head_dim, logits.fold, quad.q + r * q_stride);
+    }
+    std::fill_n(quad.out, kQuad * out_stride, 0.0f);
     quad.state.reset(kLanes);
-  });
+  }
 
   const Rows k_rows = call.keys(call.tensors.k, task.sequence, task.head_kv);
   const Rows v_rows = call.keys(call.tensors.v, task.sequence, task.head_kv);
-  const auto element = static_cast<std::int64_t>(size_of(p.dtype));
-  const std::int64_t k_head = call.tensors.k.strides[call.tensors.k.rank - 2] * element;
-  const std::int64_t v_head = call.tensors.v.strides[call.tensors.v.rank - 2] * element;
-  const KeyRange range = task_keys(call, task);
-  const std::int64_t block = block_keys(call, task);
-  const auto find_rows = [&](std::int64_t begin, BlockRows& to) {
-    const std::int64_t end = std::min<std::int64_t>(begin + block, range.end);
-    for (std::int64_t j = begin; j < end; ++j) to.k[j - begin] = k_rows.row(j), to.v[j - begin] = v_rows.row(j);
-    return std::max<std::int64_t>(end - begin, 0);
+  const auto head_bytes = [&](const TensorView& t) {
+    return t.strides[t.rank - 2] * static_cast<std::int64_t>(size_of(p.dtype));
   };
+  const KeyRange range = task_keys(call, task);
   bool finite = true;
-  std::int64_t keys = find_rows(range.begin, s.now);
-  for (std::int64_t j0 = range.begin; finite && keys > 0; j0 += block) {
-    const std::int64_t next_keys = find_rows(j0 + block, s.next);
-    RowStream next_k(s.next.k, next_keys, task.heads * p.head_dim * element);
-    RowStream next_v(s.next.v, next_keys, task.heads * p.head_dim_v * element);
-    for_each_quad([&](std::int64_t, DecodeQuad& quad) {
-      const std::int64_t h = head.head_kv - task.head_kv;
-      finite = decode_quad(call, head, logits, s, quad, j0, j0 + keys, h * k_head, h * v_head, next_k, next_v) && finite;
-    });
-    std::swap(s.now, s.next);
-    keys = next_keys;
+  for (std::int64_t j0 = range.begin; finite && j0 < range.end; j0 += call.plan.tile_n) {
+    const std::int64_t end = std::min<std::int64_t>(j0 + call.plan.tile_n, range.end);
+    for (std::int64_t j = j0; j < end + kAhead; ++j) {
+      const std::int64_t row = std::min<std::int64_t>(j, range.end - 1);
+      s.k[j - j0] = k_rows.row(row), s.v[j - j0] = v_rows.row(row);
+    }
+    with_storage_type(p.dtype,
+                      [&](auto x) { block_scores<decltype(x)>(p, s, quads, end - j0, head_bytes(call.tensors.k)); });
+    for (std::int64_t i = 0; i < quads; ++i) {
+      finite = block_softmax(call, head_task(i), logits, s, s.quads[i], j0, end) && finite;
+    }
+    with_storage_type(p.dtype,
+                      [&](auto x) { block_values<decltype(x)>(p, s, quads, end - j0, head_bytes(call.tensors.v)); });
   }
-  for_each_quad([&](std::int64_t, DecodeQuad& quad) {
-    finite = finite && all_finite(quad.out, kQuad * out_stride) && all_finite(quad.state.sum, kLanes);
-  });
+  for (std::int64_t i = 0; i < quads; ++i) {
+    finite = finite && all_finite(s.quads[i].out, kQuad * out_stride) && all_finite(s.quads[i].state.sum, kLanes);
+  }
   if (!finite) return forward_heads(call, task, arena);
-  for_each_quad([&](std::int64_t first, DecodeQuad& quad) {
+
+  for (std::int64_t i = 0; i < quads; ++i) {
+    const DecodeQuad& quad = s.quads[i];
     for (std::int64_t r = 0; r < quad.rows.rows; ++r) {
       float sum = 0.0f;
       for (std::int64_t l = r; l < kLanes; l += kQuad) sum += quad.state.sum[l];
-      emit_row(call, head, task.row_begin + first + r, quad.out + r * out_stride, quad.state.max[r], sum, false);
+      from_pairs(p.dtype, quad.out + r * out_stride, p.head_dim_v, s.rows);
+      emit_row(call, head_task(i), task.row_begin + i % quads_of_head * kQuad + r, s.rows, quad.state.max[r], sum,
+               false);
     }
-  });
+  }
 }
 
 #endif

@@ -8,18 +8,18 @@
 HWY_BEFORE_NAMESPACE();
 namespace splitq::cpu::SPLITQ_ISA {
 
-/// Writes one output row from its unnormalised sum (over keys), its maximum (units of log2) and row sum.
+/// Writes one output row from its unnormalised sum over keys and its row sum, both in units of 2^reference.
 inline void finish_row(const Call& call, std::int64_t sequence, std::int64_t head, std::int64_t query, const float* row,
-                       float max, float sum, bool normalised) {
+                       double reference, float sum, bool normalised) {
   const Tensors& t = call.tensors;
-  double top = max;     // the reference that `total` has
+  double top = reference;  // that of `total`
   double total = sum;
-  double share = 1.0;   // of the output's reference in it
+  double share = 1.0;  // of the output's unit in it
   if (t.sink.given()) {
     const double sink = static_cast<double>(static_cast<const float*>(t.sink.data)[head * t.sink.strides[0]]) * kLog2e;
-    if (!(sink <= -__DBL_MAX__)) {  // a sink of -inf is none
+    if (!(sink <= -__DBL_MAX__)) {                   // a sink of -inf is none
       top = sum == 0.0f || sink > top ? sink : top;  // a row that saw no key has no maximum
-      share = sum == 0.0f ? 0.0 : std::exp2(max - top);
+      share = sum == 0.0f ? 0.0 : std::exp2(reference - top);
       total = total * share + std::exp2(sink - top);
     }
   }
@@ -42,7 +42,8 @@ inline void emit_row(const Call& call, const Task& task, std::int64_t r, const f
                      bool normalised) {
   const std::int64_t group = call.problem.group();
   if (task.split < 0) {
-    finish_row(call, task.sequence, task.head_kv * group + r % group, r / group, row, max, sum, normalised);
+    finish_row(call, task.sequence, task.head_kv * group + r % group, r / group, row,
+               Logits(call.problem).reference(max), sum, normalised);
     return;
   }
   const std::int64_t at = partial_row(call, task, task.split, r);
@@ -58,6 +59,7 @@ inline void emit_row(const Call& call, const Task& task, std::int64_t r, const f
 inline void merge(const Call& call, const Task& task, Arena arena) {
   const std::int64_t group = call.problem.group();
   const std::int64_t dim = call.problem.head_dim_v;
+  const Logits logits(call.problem);
   float* row = arena.take<float>(dim);
   const std::int64_t splits = call.splits(task.sequence);
   for (std::int64_t r = task.row_begin; r < task.row_end; ++r) {
@@ -71,11 +73,12 @@ inline void merge(const Call& call, const Task& task, Arena arena) {
     for (std::int64_t s = 0; s < splits; ++s) {
       const std::int64_t at = partial_row(call, task, s, r);
       if (call.partial_sum[at] == 0.0f) continue;  // saw no key
-      const float share = std::exp2(call.partial_max[at] - max);
+      const float share = std::exp2((call.partial_max[at] - max) * logits.unit);
       sum += share * call.partial_sum[at];
       for (std::int64_t d = 0; d < dim; ++d) row[d] += share * call.partial_out[at * dim + d];
     }
-    finish_row(call, task.sequence, task.head_kv * group + r % group, r / group, row, max, sum, false);
+    finish_row(call, task.sequence, task.head_kv * group + r % group, r / group, row, logits.reference(max), sum,
+               false);
   }
 }
 

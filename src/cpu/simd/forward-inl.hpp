@@ -89,7 +89,8 @@ inline void emit_panel(const Call& call, const Task& task, std::int64_t first, c
   const std::int64_t stride = tile_stride(dim);
   transpose(panel.out, kPanelWidth, dim, panel.rows.rows, 1.0f, rows, stride);
   for (std::int64_t l = 0; l < panel.rows.rows; ++l) {
-    emit_row(call, task, task.row_begin + first + l, rows + l * stride, panel.state.max[l], panel.state.sum[l], normalised);
+    emit_row(call, task, task.row_begin + first + l, rows + l * stride, panel.state.max[l], panel.state.sum[l],
+             normalised);
   }
 }
 
@@ -109,7 +110,7 @@ inline void forward(const Call& call, const Task& task, Arena arena) {
     assign_rows(call, task, i * kPanelWidth, panel.rows);
     panel.vecs = (panel.rows.rows + kLanes - 1) / kLanes;
     panel.largest_q = load_query_rows(call, task, call.tensors.q, panel.rows, p.head_dim, s.rows, k_stride);
-    transpose(s.rows, k_stride, kPanelWidth, p.head_dim, logits.query_scale, panel.q, kPanelWidth);
+    transpose(s.rows, k_stride, kPanelWidth, p.head_dim, logits.fold, panel.q, kPanelWidth);
     panel.state.reset(kPanelWidth);
     for (std::int64_t x = 0; x < out_rows * kPanelWidth; ++x) panel.out[x] = 0.0f;
   }
@@ -133,7 +134,7 @@ inline void forward(const Call& call, const Task& task, Arena arena) {
       const std::int64_t keys = j1 - j0;
       const Matrix scores{s.scores, kPanelWidth};
 
-      if (may_overflow(p, panel.largest_q, largest_k)) {
+      if (may_overflow(p, logits, panel.largest_q, largest_k)) {
         exact_scores(call, task.sequence, logits, panel.rows, k_rows, j0, keys, s.scores);
       } else {
         gemm<Init::kZero>(round_up(keys, kRowAlign), panel.vecs, p.head_dim, {s.k, k_stride, 1}, {panel.q, kPanelWidth},
@@ -146,7 +147,7 @@ inline void forward(const Call& call, const Task& task, Arena arena) {
       // A value that is not finite must not reach rows that do not see it: then p = 0 says "hidden".
       const bool absorb = largest_v >= kNotFinite && (some || logits.staged);
       if (every_step) std::memcpy(s.sum_before, panel.state.sum, kPanelWidth * sizeof(float));
-      softmax_step(panel.vecs, keys, s.scores, kPanelWidth, panel.state, absorb);
+      softmax_step(panel.vecs, keys, s.scores, kPanelWidth, panel.state, logits.unit, absorb);
       if (every_step) normalise_step(panel.vecs, keys, s.scores, kPanelWidth, panel.state, s.sum_before);
       if (p.dropout > 0) {
         load_keep(call, task.sequence, panel.rows, j0, keys, s.keep);

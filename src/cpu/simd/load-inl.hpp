@@ -49,8 +49,8 @@ std::uint32_t load_rows_as(const Rows& rows, std::int64_t first, std::int64_t co
 
 inline std::uint32_t load_rows(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t padded_rows,
                                std::int64_t dim, float* dst, std::int64_t stride) {
-  const std::uint32_t largest =
-      with_storage_type(rows.dtype, [&](auto x) { return load_rows_as<decltype(x)>(rows, first, count, dim, dst, stride); });
+  const std::uint32_t largest = with_storage_type(
+      rows.dtype, [&](auto x) { return load_rows_as<decltype(x)>(rows, first, count, dim, dst, stride); });
   for (std::int64_t i = count * stride; i < padded_rows * stride; ++i) dst[i] = 0.0f;
   return largest;
 }

@@ -5,6 +5,9 @@
 // into one vector: lane l of the vector at flat position f is key (f + l) / width, row (f + l) % width.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+
 #include "cpu/kernels.hpp"
 #include "cpu/simd/load-inl.hpp"
 #include "cpu/simd/vector-inl.hpp"
@@ -15,36 +18,50 @@ namespace splitq::cpu::SPLITQ_ISA {
 inline constexpr std::int64_t kPanelWidth = kTileVecs * kLanes;
 inline constexpr float kMinusInfinity = -__builtin_inff();
 
-/// What of a call turns scores into logits.
+/// What of a call turns scores into logits. Scores are ±2^e q·k, an exact multiple: where logits are large, a factor rounded into
+/// q would cost digits that the difference of two logits needs. A logit is `unit` scores in units of log2; where there is
+/// softcap, ALiBi or bias, scores are first multiplied by the rest of the scale.
 struct Logits {
-  bool transformed = false;  // softcap, ALiBi or bias: logits are not just scaled scores
+  bool transformed = false;  // softcap, ALiBi or bias
   bool staged = false;       // bias or mask: an additive tile is read, -inf hides
   bool alibi = false;
-  bool banded = false;       // causal or window
   float softcap = 0.0f;
-  float query_scale = 1.0f;  // folded into q: scores come out in units of log2 where nothing is transformed
+  float fold = 1.0f;        // ±2^e, multiplied into q; 0 for a scale of 0
+  float scale = 1.0f;       // |scale| / 2^e, in [1, 2), applied where transformed
+  double exact_unit = 1.0;  // log2 units of one score
+  float unit = 1.0f;        // the same, rounded: what the exponentials use
+  float largest = 0.0f;     // score that makes kLargestLogit
 
   explicit Logits(const Problem& p) {
     staged = p.tensors.bias.given() || p.tensors.mask.given();
     alibi = p.tensors.alibi_slopes.given();
     softcap = static_cast<float>(p.softcap);
     transformed = p.softcap > 0 || alibi || p.tensors.bias.given();
-    banded = p.window_left >= 0 || p.window_right >= 0;
-    query_scale = static_cast<float>(p.scale * (transformed ? 1.0 : kLog2e));
+    int e = 0;
+    const double all = std::fabs(p.scale) * (transformed ? 1.0 : kLog2e);
+    const double rest = p.scale == 0 ? 1.0 : 2.0 * std::frexp(all, &e);  // all = rest * 2^(e - 1), rest in [1, 2)
+    fold = p.scale == 0 ? 0.0f : static_cast<float>(std::copysign(std::exp2(e - 1), p.scale));
+    scale = transformed ? static_cast<float>(rest) : 1.0f;
+    exact_unit = transformed ? kLog2e : rest;
+    unit = static_cast<float>(exact_unit);
+    largest = static_cast<float>(static_cast<double>(kLargestLogit) / exact_unit);
   }
   bool per_score() const { return transformed || staged; }
+
+  /// What a row sum's 1 stands for, in units of log2, where exponentials refer to the score `max`.
+  double reference(float max) const { return static_cast<double>(max) * exact_unit; }
 };
 
 /// The lanes of a panel: which query each is, and what it sees. `lanes` is the width, or a vector where that is wider
 /// (narrow panels repeat their rows).
 struct PanelRows {
   std::int64_t width = 0;
-  std::int64_t rows = 0;     // used lanes of the width
-  std::int64_t* query = nullptr;  // [width] query index; -1: an unused lane
-  std::int64_t* head = nullptr;   // [width] query head
-  float* slope = nullptr;         // [lanes]
-  std::int32_t* position = nullptr;   // [lanes] i + off - j0 of the current key tile
-  std::int32_t* begin = nullptr;      // [lanes] visible keys, relative to j0
+  std::int64_t rows = 0;             // used lanes of the width
+  std::int64_t* query = nullptr;     // [width] query index; -1: an unused lane
+  std::int64_t* head = nullptr;      // [width] query head
+  float* slope = nullptr;            // [lanes]
+  std::int32_t* position = nullptr;  // [lanes] i + off - j0 of the current key tile
+  std::int32_t* begin = nullptr;     // [lanes] visible keys, relative to j0
   std::int32_t* end = nullptr;
 
   std::int64_t lanes() const { return width < kLanes ? kLanes : width; }
@@ -111,8 +128,8 @@ inline Visible place(const Band& band, const Logits& logits, std::int64_t j0, st
 }
 
 /// Reads bias (or 0) and mask (hidden: -inf) of the panel into stage[keys][width].
-inline void load_stage(const Call& call, std::int64_t sequence, const PanelRows& panel, std::int64_t j0, std::int64_t keys,
-                       float* stage) {
+inline void load_stage(const Call& call, std::int64_t sequence, const PanelRows& panel, std::int64_t j0,
+                       std::int64_t keys, float* stage) {
   const auto element = [&](const TensorView& t, std::int64_t l) {  // offset of (b, h, i, j0), broadcasting
     const auto at = [&](int d, std::int64_t x) { return t.shape[d] == 1 ? 0 : x * t.strides[d]; };
     return at(0, sequence) + at(1, panel.head[l]) + at(2, panel.query[l]) + j0 * t.strides[3];
@@ -141,7 +158,7 @@ inline void load_stage(const Call& call, std::int64_t sequence, const PanelRows&
   }
 }
 
-/// Scores to logits in units of log2, in place; hidden ones become -inf. `slopes`, where given, receives softcap's
+/// Scores to logits (of `unit`), in place; hidden ones become -inf. `slopes`, where given, receives softcap's
 /// derivative 1 - tanh² of each score.
 inline void to_logits(const Logits& logits, const PanelRows& panel, bool band, std::int64_t keys, float* scores,
                       const float* stage, float* slopes) {
@@ -153,6 +170,7 @@ inline void to_logits(const Logits& logits, const PanelRows& panel, bool band, s
     auto key = hn::Set(kI, static_cast<std::int32_t>(f / panel.width));
     if (narrow) key = hn::Add(key, hn::ShiftRight<2>(key_of_lane));  // width 4
     Vec x = hn::LoadU(kF, scores + f);
+    if (logits.transformed) x = hn::Mul(x, hn::Set(kF, logits.scale));
     if (logits.softcap > 0.0f) {
       const Vec t = tanh(hn::Div(x, hn::Set(kF, logits.softcap)));
       x = hn::Mul(t, hn::Set(kF, logits.softcap));
@@ -169,10 +187,9 @@ inline void to_logits(const Logits& logits, const PanelRows& panel, bool band, s
       hidden = hn::Eq(y, hn::Set(kF, kMinusInfinity));
     }
     if (logits.transformed) {
-      x = hn::Mul(x, hn::Set(kF, static_cast<float>(kLog2e)));
       const auto below = hn::Eq(x, hn::Set(kF, kMinusInfinity));
       // The constant first: where x is NaN, x86's min and max return their second operand.
-      x = hn::Max(hn::Set(kF, -kLargestLogit), hn::Min(hn::Set(kF, kLargestLogit), x));
+      x = hn::Max(hn::Set(kF, -logits.largest), hn::Min(hn::Set(kF, logits.largest), x));
       x = hn::IfThenElse(below, hn::Set(kF, kMinusInfinity), x);
     }
     if (band) {
@@ -187,8 +204,8 @@ inline void to_logits(const Logits& logits, const PanelRows& panel, bool band, s
 /// Scores of a panel in fp64, straight from the tensors: where fp32's range may not do, or a value is not finite.
 inline void exact_scores(const Call& call, std::int64_t sequence, const Logits& logits, const PanelRows& panel,
                          const Rows& k, std::int64_t j0, std::int64_t keys, float* scores) {
-  const double unit = logits.transformed ? 1.0 : kLog2e;
-  const double largest = static_cast<double>(kLargestLogit) / (logits.transformed ? kLog2e : 1.0);
+  // Scaled scores are bounded here so that softcap, ALiBi and bias find a number, and again in to_logits.
+  const double largest = static_cast<double>(logits.largest) / static_cast<double>(logits.scale);
   for (std::int64_t l = 0; l < panel.width; ++l) {
     const bool used = panel.query[l] >= 0;
     const Rows q = used ? call.q(sequence, panel.head[l]) : Rows{};
@@ -197,7 +214,7 @@ inline void exact_scores(const Call& call, std::int64_t sequence, const Logits& 
       for (std::int64_t d = 0; used && d < call.problem.head_dim; ++d) {
         sum += static_cast<double>(q.load(panel.query[l], d)) * static_cast<double>(k.load(j0 + j, d));
       }
-      double x = sum * call.problem.scale * unit;
+      double x = sum * static_cast<double>(logits.fold);
       if (x > largest) x = largest;
       if (x < -largest && x >= -__DBL_MAX__) x = -largest;
       scores[j * panel.width + l] = static_cast<float>(x);
@@ -205,25 +222,25 @@ inline void exact_scores(const Call& call, std::int64_t sequence, const Logits& 
   }
 }
 
-/// Largest |q·k| that two rows with these largest magnitudes can have, against fp32's range: must scores be exact?
-inline bool may_overflow(const Problem& p, std::uint32_t largest_q, std::uint32_t largest_k) {
+/// Can two rows with these largest magnitudes have a score, or a logit, beyond fp32's range? Then scores must be exact.
+inline bool may_overflow(const Problem& p, const Logits& logits, std::uint32_t largest_q, std::uint32_t largest_k) {
   const double q = static_cast<double>(std::bit_cast<float>(largest_q));
   const double k = static_cast<double>(std::bit_cast<float>(largest_k));
-  const double scale = p.scale < 0 ? -p.scale : p.scale;
-  const double bound = static_cast<double>(p.head_dim) * q * k * (scale > 1.0 ? scale : 1.0) * kLog2e;
-  return !(bound < static_cast<double>(kLargestLogit) && q * scale * kLog2e < static_cast<double>(kLargestLogit));
+  const double fold = std::max(1.0, std::fabs(static_cast<double>(logits.fold)));  // of q alone, too
+  const double units = logits.exact_unit * static_cast<double>(logits.scale);
+  return !(static_cast<double>(p.head_dim) * q * fold * std::max(k, 1.0) * units < static_cast<double>(kLargestLogit));
 }
 
 /// Kept weights' factor 1 / (1 - r), dropped ones' 0, into keep[keys][width]. j0 is a multiple of 4.
-inline void load_keep(const Call& call, std::int64_t sequence, const PanelRows& panel, std::int64_t j0, std::int64_t keys,
-                      float* keep) {
+inline void load_keep(const Call& call, std::int64_t sequence, const PanelRows& panel, std::int64_t j0,
+                      std::int64_t keys, float* keep) {
   const auto kept = static_cast<float>(1.0 / (1.0 - call.problem.dropout));
   for (std::int64_t l = 0; l < panel.width; ++l) {
     if (panel.query[l] < 0) continue;
     const auto head = static_cast<unsigned>(sequence * call.problem.heads_q + panel.head[l]);
     for (std::int64_t k = 0; k < keys; k += 4) {
-      const PhiloxWords words = dropout_words(call.dropout, static_cast<unsigned>((j0 + k) / 4),
-                                              static_cast<unsigned>(panel.query[l]), head);
+      const PhiloxWords words =
+          dropout_words(call.dropout, static_cast<unsigned>((j0 + k) / 4), static_cast<unsigned>(panel.query[l]), head);
       for (std::int64_t w = 0; w < 4 && k + w < keys; ++w) {
         keep[(k + w) * panel.width + l] = words.w[w] >= call.dropout.threshold ? kept : 0.0f;
       }

@@ -6,7 +6,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace splitq::cpu::SPLITQ_ISA {
 
-/// Per lane: running maximum (units of log2; -inf before the first visible key), running sum, and what the step
+/// Per lane: running maximum of the scores (-inf before the first visible key), running sum, and what the step
 /// does to the output so far.
 struct RowState {
   float* max = nullptr;
@@ -23,21 +23,25 @@ struct RowState {
   }
 };
 
-/// Logits [keys][kVecs vectors of the panel's width], in units of log2, to p = exp2(x - max) in place.
+/// Logits [keys][kVecs vectors of the panel's width] to p = exp2((x - max) unit) in place. The
+/// difference comes first: it is exact where it matters, however large the logits.
 /// `floor`: p of a visible key is at least the smallest normal number, so that p == 0 says "hidden" and nothing else.
 template <int kVecs>
 void softmax_columns(std::int64_t keys, float* HWY_RESTRICT x, std::int64_t stride, float* HWY_RESTRICT max,
-                     float* HWY_RESTRICT sum, float* HWY_RESTRICT factor, bool floor) {
-  Vec old[kVecs], top[kVecs], total[kVecs];
-  for (int n = 0; n < kVecs; ++n) top[n] = old[n] = hn::LoadU(kF, max + n * kLanes);
+                     float* HWY_RESTRICT sum, float* HWY_RESTRICT factor, float unit, bool floor) {
+  const Vec units = hn::Set(kF, unit);
+  Vec top[kVecs], total[kVecs];
+  for (int n = 0; n < kVecs; ++n) top[n] = hn::LoadU(kF, max + n * kLanes);
   for (std::int64_t k = 0; k < keys; ++k) {
     for (int n = 0; n < kVecs; ++n) top[n] = hn::Max(top[n], hn::LoadU(kF, x + k * stride + n * kLanes));
   }
   const Vec none = hn::Set(kF, kMinusInfinity);
   for (int n = 0; n < kVecs; ++n) {
+    const Vec old = hn::LoadU(kF, max + n * kLanes);
     hn::StoreU(top[n], kF, max + n * kLanes);
-    top[n] = hn::IfThenZeroElse(hn::Eq(top[n], none), top[n]);  // no key yet: any reference will do, but -inf - -inf
-    const Vec change = exp2_nonpositive(hn::Sub(old[n], top[n]));
+    // No key yet: any reference will do, but -inf - -inf.
+    top[n] = hn::IfThenZeroElse(hn::Eq(top[n], none), top[n]);
+    const Vec change = exp2_nonpositive(hn::Mul(hn::Sub(old, top[n]), units));
     hn::StoreU(change, kF, factor + n * kLanes);
     total[n] = hn::Mul(hn::LoadU(kF, sum + n * kLanes), change);
   }
@@ -46,7 +50,7 @@ void softmax_columns(std::int64_t keys, float* HWY_RESTRICT x, std::int64_t stri
     for (int n = 0; n < kVecs; ++n) {
       float* at = x + k * stride + n * kLanes;
       const Vec logit = hn::LoadU(kF, at);
-      Vec p = exp2_nonpositive(hn::Sub(logit, top[n]));
+      Vec p = exp2_nonpositive(hn::Mul(hn::Sub(logit, top[n]), units));
       if (floor) p = hn::IfThenElse(hn::Eq(logit, none), p, hn::Max(tiny, p));
       total[n] = hn::Add(total[n], p);
       hn::StoreU(p, kF, at);
@@ -57,9 +61,9 @@ void softmax_columns(std::int64_t keys, float* HWY_RESTRICT x, std::int64_t stri
 
 /// A panel of full width, or of fewer vectors where fewer rows are used.
 inline void softmax_step(std::int64_t vecs, std::int64_t keys, float* x, std::int64_t stride, const RowState& state,
-                         bool floor) {
+                         float unit, bool floor) {
   const auto columns = vecs == 3 ? softmax_columns<3> : vecs == 2 ? softmax_columns<2> : softmax_columns<1>;
-  columns(keys, x, stride, state.max, state.sum, state.factor, floor);
+  columns(keys, x, stride, state.max, state.sum, state.factor, unit, floor);
 }
 
 /// FlashAttention-1's step: the output is a quotient after every tile. Turns the factor and p into those of normalised
@@ -77,13 +81,13 @@ inline void normalise_step(std::int64_t vecs, std::int64_t keys, float* x, std::
   }
 }
 
-/// p <- p * keep.
-inline void multiply(std::int64_t count, float* HWY_RESTRICT x, const float* HWY_RESTRICT keep, bool floor) {
+/// x <- x * factor; a hidden key's 0 stays 0, whatever the factor is. `floor` as in softmax_columns.
+inline void multiply(std::int64_t count, float* HWY_RESTRICT x, const float* HWY_RESTRICT factor, bool floor) {
   for (std::int64_t f = 0; f < count; f += kLanes) {
-    const Vec p = hn::LoadU(kF, x + f);
-    Vec y = hn::Mul(p, hn::LoadU(kF, keep + f));
-    if (floor) y = hn::IfThenElse(hn::Eq(p, hn::Zero(kF)), p, hn::Max(hn::Set(kF, __FLT_MIN__), y));
-    hn::StoreU(y, kF, x + f);
+    const Vec before = hn::LoadU(kF, x + f);
+    Vec y = hn::Mul(before, hn::LoadU(kF, factor + f));
+    if (floor) y = hn::Max(hn::Set(kF, __FLT_MIN__), y);
+    hn::StoreU(hn::IfThenZeroElse(hn::Eq(before, hn::Zero(kF)), y), kF, x + f);
   }
 }
 
