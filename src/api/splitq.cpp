@@ -115,13 +115,14 @@ std::string Plan::backend() const { return "cpu/" + state_->execution.cpu.instru
 
 std::vector<BackendInfo> backends() {
   std::vector<BackendInfo> all;
+  const std::string_view forced = cpu::forced_instruction_set();
   for (const cpu::InstructionSet& set : cpu::instruction_sets()) {
     BackendInfo info;
     info.name = "cpu/" + std::string(set.name);
     info.available = set.available;
-    info.chosen = &set == &cpu::default_instruction_set();
+    info.chosen = set.available && (forced.empty() ? &set == &cpu::best_instruction_set() : set.name == forced);
     info.why = std::string(set.description) + (set.available ? "" : ": this processor has not got it");
-    if (info.chosen) info.why += ": the widest that this processor has, or the one that was asked for";
+    if (info.chosen) info.why += forced.empty() ? ": the first that this processor has" : ": SPLITQ_INSTRUCTION_SET";
     all.push_back(std::move(info));
   }
   return all;

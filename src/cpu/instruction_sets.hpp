@@ -20,7 +20,10 @@ std::span<const InstructionSet> instruction_sets();
 /// By name; nullptr where there is none.
 const InstructionSet* find_instruction_set(std::string_view name);
 
-/// The best one available, or the one that the environment variable SPLITQ_INSTRUCTION_SET names.
-const InstructionSet& default_instruction_set();
+/// The first that this processor has.
+const InstructionSet& best_instruction_set();
+
+/// What the environment variable SPLITQ_INSTRUCTION_SET asks for; empty where it is not set.
+std::string_view forced_instruction_set();
 
 }  // namespace splitq::cpu

@@ -1,11 +1,13 @@
 // Threads, through oneTBB.
 #pragma once
 
+#include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 namespace splitq::cpu {
 
@@ -31,6 +33,8 @@ void for_each_task(int threads, std::int64_t count, const F& f) {
     for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) f(worker, i);
     handover.fetch_add(1, std::memory_order_release);
   };
+  std::optional<tbb::global_control> more;  // than there are processors
+  if (threads > available_threads()) more.emplace(tbb::global_control::max_allowed_parallelism, threads);
   tbb::task_arena arena(threads);
   handover.fetch_add(1, std::memory_order_release);
   arena.execute([&] { tbb::parallel_for(0, threads, work, tbb::simple_partitioner()); });

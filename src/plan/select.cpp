@@ -75,11 +75,12 @@ std::int64_t choose_split_keys(const Problem& p, const Execution& execution, con
 }
 
 Status select_cpu(const Problem& p, const Execution& execution, CpuPlan* plan) {
-  const cpu::InstructionSet* set = execution.instruction_set.empty()
-                                       ? &cpu::default_instruction_set()
-                                       : cpu::find_instruction_set(execution.instruction_set);
+  std::string_view name = execution.instruction_set;
+  if (name.empty()) name = cpu::forced_instruction_set();
+  const cpu::InstructionSet* set = name.empty() ? &cpu::best_instruction_set() : cpu::find_instruction_set(name);
   if (set == nullptr || !set->available) {
-    return Status::unsupported(fmt::format("instruction_set: \"{}\"; this machine has {}", execution.instruction_set,
+    return Status::unsupported(fmt::format("instruction_set: \"{}\" (from {}); this machine has {}", name,
+                                           execution.instruction_set.empty() ? "SPLITQ_INSTRUCTION_SET" : "the call",
                                            names_of_instruction_sets()));
   }
   if (execution.threads < 0) {

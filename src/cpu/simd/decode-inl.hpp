@@ -29,12 +29,17 @@ inline constexpr std::int64_t kValueKeys = 16;  // keys at a time in summing val
 struct DecodeQuad {
   PanelRows rows;
   RowState state;           // [kLanes]: four rows, repeated
-  float* q = nullptr;       // [4][stride], scaled, in load_pair's order
-  float* out = nullptr;     // [4][stride], likewise
+  void* q = nullptr;        // [4][stride], times Logits::fold, as queries of the type
+  float* out = nullptr;     // [4][stride], in load_pair's order
   float* scores = nullptr;  // [tile_n][4], one vector more
   std::int64_t head = 0;    // key/value head, counted from the task's first
   std::int64_t keys = 0;    // of the block that any of the rows sees
 };
+
+template <class Storage>
+Query<Storage>* queries(const DecodeQuad& quad) {
+  return static_cast<Query<Storage>*>(quad.q);
+}
 
 struct DecodeScratch {
   DecodeQuad* quads = nullptr;  // [heads][quads of a head]
@@ -98,13 +103,15 @@ inline void narrow_softmax_step(std::int64_t keys, float* HWY_RESTRICT x, const 
   hn::StoreU(sum, kF, state.sum);
 }
 
-/// Asks for a piece of each of `count` rows that are needed soon.
+/// Asks for a piece of each of `count` rows that are needed soon: into the second-level cache, since rows a power of two apart
+/// share few sets of the first.
 HWY_INLINE void prefetch(const std::byte* const* rows, std::int64_t count, std::int64_t offset, std::int64_t bytes) {
   constexpr std::int64_t kLine = 64;
+  constexpr int kToRead = 0, kSecondLevel = 2;
   for (std::int64_t r = 0; r < count; ++r) {
-    for (std::int64_t at = 0; at < bytes; at += kLine)
-      __builtin_prefetch(rows[r] + offset + at, 0,
-                         2);  // to read, second-level cache: rows 2 KiB apart share few sets of the first
+    for (std::int64_t at = 0; at < bytes; at += kLine) {
+      __builtin_prefetch(rows[r] + offset + at, kToRead, kSecondLevel);
+    }
   }
 }
 
@@ -117,7 +124,8 @@ void block_scores(const Problem& p, const DecodeScratch& s, std::int64_t quads, 
   for (; j + kDotKeys <= keys; j += kDotKeys) {
     for (std::int64_t i = 0; i < quads; ++i) {
       const DecodeQuad& quad = s.quads[i];
-      dot_keys<kDotKeys, Storage>(s.k + j, quad.head * head_bytes, quad.q, stride, p.head_dim, quad.scores + j * kQuad);
+      dot_keys<kDotKeys, Storage>(s.k + j, quad.head * head_bytes, queries<Storage>(quad), stride, p.head_dim,
+                                  quad.scores + j * kQuad);
       prefetch(s.k + j + kAhead, kDotKeys, quad.head * head_bytes,
                p.head_dim * static_cast<std::int64_t>(sizeof(Storage)));
     }
@@ -125,7 +133,8 @@ void block_scores(const Problem& p, const DecodeScratch& s, std::int64_t quads, 
   for (; j < keys; ++j) {
     for (std::int64_t i = 0; i < quads; ++i) {
       const DecodeQuad& quad = s.quads[i];
-      dot_keys<1, Storage>(s.k + j, quad.head * head_bytes, quad.q, stride, p.head_dim, quad.scores + j * kQuad);
+      dot_keys<1, Storage>(s.k + j, quad.head * head_bytes, queries<Storage>(quad), stride, p.head_dim,
+                           quad.scores + j * kQuad);
     }
   }
 }
@@ -192,7 +201,10 @@ inline void decode(const Call& call, const Task& task, Arena arena) {
     assign_rows(call, head_task(i), i % quads_of_head * kQuad, quad.rows);
     load_query_rows(call, task, call.tensors.q, quad.rows, p.head_dim, s.rows, q_stride);
     for (std::int64_t r = 0; r < kQuad; ++r) {
-      to_pairs(p.dtype, s.rows + r * q_stride, p.head_dim, logits.fold, quad.q + r * q_stride);
+      with_storage_type(p.dtype, [&](auto x) {
+        using Storage = decltype(x);
+        to_queries<Storage>(s.rows + r * q_stride, p.head_dim, logits.fold, queries<Storage>(quad) + r * q_stride);
+      });
     }
     std::fill_n(quad.out, kQuad * out_stride, 0.0f);
     quad.state.reset(kLanes);

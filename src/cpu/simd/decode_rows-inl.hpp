@@ -1,6 +1,7 @@
 // Rows of a cache before four query rows, lanes along the head dimension: dot products of keys, sums of values.
 #pragma once
 
+#include <bit>
 #include <type_traits>
 
 #include "cpu/simd/load-inl.hpp"
@@ -36,13 +37,29 @@ constexpr std::int64_t pair_position(std::int64_t d, std::int64_t dim) {
   return d / kPair * kPair + d % kPair / 2 + d % 2 * kLanes;
 }
 
-/// A row from plain order into load_pair's order, or back.
-inline void to_pairs(DType dtype, const float* HWY_RESTRICT plain, std::int64_t dim, float factor,
-                     float* HWY_RESTRICT pairs) {
-  with_storage_type(dtype, [&](auto x) {
-    for (std::int64_t d = 0; d < dim; ++d) pairs[pair_position<decltype(x)>(d, dim)] = factor * plain[d];
-  });
+/// What queries are before keys of a type: fp32 in load_pair's order; bf16 where the processor multiplies that (a bf16 tensor's
+/// queries times a power of two are bf16 without rounding).
+#ifdef SPLITQ_NATIVE_BF16_DOT
+template <class Storage>
+using Query = std::conditional_t<std::is_same_v<Storage, Bf16>, Bf16, float>;
+#else
+template <class Storage>
+using Query = float;
+#endif
+
+/// to = factor * plain, as queries.
+template <class Storage>
+void to_queries(const float* HWY_RESTRICT plain, std::int64_t dim, float factor, Query<Storage>* HWY_RESTRICT to) {
+  for (std::int64_t d = 0; d < dim; ++d) {
+    if constexpr (std::is_same_v<Query<Storage>, Bf16>) {
+      to[d] = from_float<Bf16>(factor * plain[d]);
+    } else {
+      to[pair_position<Storage>(d, dim)] = factor * plain[d];
+    }
+  }
 }
+
+/// A row from load_pair's order back into plain order.
 inline void from_pairs(DType dtype, const float* HWY_RESTRICT pairs, std::int64_t dim, float* HWY_RESTRICT plain) {
   with_storage_type(dtype, [&](auto x) {
     for (std::int64_t d = 0; d < dim; ++d) plain[d] = pairs[pair_position<decltype(x)>(d, dim)];
@@ -112,6 +129,44 @@ HWY_INLINE void dot_keys(const std::byte* const* k, std::int64_t offset, const f
     }
   }
 }
+
+#ifdef SPLITQ_NATIVE_BF16_DOT
+HWY_INLINE __m512bh load_bf16(const Bf16* p) { return (__m512bh)_mm512_loadu_si512(p); }  // NOLINT: no other cast
+
+/// The same from q in bf16, plain order: products of pairs, summed in fp32.
+template <int kKeys, class Storage>
+HWY_INLINE void dot_keys(const std::byte* const* k, std::int64_t offset, const Bf16* HWY_RESTRICT q,
+                         std::int64_t q_stride, std::int64_t dim, float* HWY_RESTRICT scores) {
+  constexpr std::int64_t kPair = 2 * kLanes;
+  const Bf16* row[kKeys];
+  Vec sum[kKeys][kQuad];
+#pragma GCC unroll 4
+  for (int j = 0; j < kKeys; ++j) {
+    row[j] = reinterpret_cast<const Bf16*>(k[j] + offset);
+#pragma GCC unroll 4
+    for (int r = 0; r < kQuad; ++r) sum[j][r] = hn::Zero(kF);
+  }
+  std::int64_t d = 0;
+  for (; d + kPair <= dim; d += kPair) {
+    __m512bh key[kKeys];
+#pragma GCC unroll 4
+    for (int j = 0; j < kKeys; ++j) key[j] = load_bf16(row[j] + d);
+#pragma GCC unroll 4
+    for (int r = 0; r < kQuad; ++r) {
+      const __m512bh x = load_bf16(q + r * q_stride + d);
+#pragma GCC unroll 4
+      for (int j = 0; j < kKeys; ++j) sum[j][r] = Vec{_mm512_dpbf16_ps(sum[j][r].raw, x, key[j])};
+    }
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < kKeys; ++j) {
+    hn::StoreU(sum_quad(sum[j]), hn::CappedTag<float, 4>(), scores + j * kQuad);
+    for (std::int64_t t = d; t < dim; ++t) {
+      for (int r = 0; r < kQuad; ++r) scores[j * kQuad + r] += to_float(q[r * q_stride + t]) * to_float(row[j][t]);
+    }
+  }
+}
+#endif
 
 /// out[row] = out[row] * factor[row] + sum over keys of p[key][row] * v[key], kVecs vectors of the head dimension (1, or
 /// pairs, which out has in load_pair's order).

@@ -10,6 +10,12 @@
 #error "include from a file that names its instruction set"
 #endif
 
+// Instructions that Highway's target does not imply: everything of this instruction set is compiled with them.
+#ifdef SPLITQ_NATIVE_BF16_DOT
+#undef HWY_TARGET_STR
+#define HWY_TARGET_STR HWY_TARGET_STR_AVX3 ",avx512bf16"
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace splitq::cpu::SPLITQ_ISA {
 namespace hn = hwy::HWY_NAMESPACE;
