@@ -63,9 +63,9 @@ struct Options {
   bool causal = false;            // aligned bottom-right: key j is visible to query i if j <= i + Sk - Sq
   std::int64_t window_left = -1;  // -1: unlimited
   std::int64_t window_right = -1;
-  double softcap = 0.0;        // x <- c tanh(x / c)
-  double dropout = 0.0;        // probability that an attention weight is dropped, in [0, 1)
-  std::uint64_t seed = 0;      // of dropout; forward and backward must be given the same
+  double softcap = 0.0;    // x <- c tanh(x / c)
+  double dropout = 0.0;    // probability that an attention weight is dropped, in [0, 1)
+  std::uint64_t seed = 0;  // of dropout; forward and backward must be given the same
   std::uint64_t offset = 0;
   bool deterministic = false;  // backward bit-identical over runs (the CPU always is)
 
@@ -79,7 +79,7 @@ struct Options {
   TensorView cu_seqlens_k{};
   // Used lengths: (B), int32 or int64. What lies past a length is never read into a result.
   TensorView seqlens_q{};
-  TensorView seqlens_k{};  // paged KV: required
+  TensorView seqlens_k{};    // paged KV: required
   TensorView block_table{};  // (B, max_pages), int32 or int64: k and v are pages. Forward alone.
 };
 
@@ -90,16 +90,16 @@ struct ForwardTensors {
 
 struct BackwardTensors {
   TensorView dout, q, k, v, out, softmax_lse;
-  TensorView dq, dk, dv;     // written
-  TensorView dlse{};         // optional: gradient that arrives at softmax_lse, of its shape
-  TensorView dbias{};        // optional, written: of bias's shape, summed over broadcast dimensions
-  TensorView dsink{};        // optional, written: (Hq), fp32
+  TensorView dq, dk, dv;  // written
+  TensorView dlse{};      // optional: gradient that arrives at softmax_lse, of its shape
+  TensorView dbias{};     // optional, written: of bias's shape, summed over broadcast dimensions
+  TensorView dsink{};     // optional, written: (Hq), fp32
 };
 
 /// How the work is divided. FlashAttention-2 is the default; the others exist to be measured.
 struct Schedule {
-  enum class Rescale : std::int32_t { kAtEnd, kEveryStep };        // when O is divided by the row sum
-  enum class Parallel : std::int32_t { kSequence, kBatchHeads };   // what runs in parallel
+  enum class Rescale : std::int32_t { kAtEnd, kEveryStep };       // when O is divided by the row sum
+  enum class Parallel : std::int32_t { kSequence, kBatchHeads };  // what runs in parallel
   Rescale rescale = Rescale::kAtEnd;
   Parallel parallel = Parallel::kSequence;
   bool operator==(const Schedule&) const = default;
@@ -108,14 +108,20 @@ struct Schedule {
 /// Where and how it runs. The defaults choose for you.
 struct Execution {
   Device device{DeviceKind::kAuto, 0};
-  int threads = 0;                 // CPU: 0 = all that the process may use
-  std::string instruction_set{};   // CPU: "" = best, or a name that doctor lists
+  int threads = 0;                // CPU: 0 = all that the process may use
+  std::string instruction_set{};  // CPU: "" = best, or a name that doctor lists
   Schedule schedule{};
-  std::int64_t num_splits = 0;     // of the keys, forward: 0 = chosen
+  std::int64_t num_splits = 0;  // of the keys, forward: 0 = chosen
   bool operator==(const Execution&) const = default;
 };
 
-enum class StatusCode : std::int32_t { kOk = 0, kInvalidArgument = 1, kUnsupported = 2, kOutOfMemory = 3, kInternal = 4 };
+enum class StatusCode : std::int32_t {
+  kOk = 0,
+  kInvalidArgument = 1,
+  kUnsupported = 2,
+  kOutOfMemory = 3,
+  kInternal = 4
+};
 
 /// What is thrown. The message names the argument, what it was, and what it may be.
 class Error : public std::runtime_error {
@@ -200,10 +206,10 @@ void append_kv(const AppendTensors& tensors);
 // ---- this machine ------------------------------------------------------------------------------------
 
 struct BackendInfo {
-  std::string name;    // "cpu/avx3"
+  std::string name;  // "cpu/avx3"
   bool available = false;
   bool chosen = false;  // what kAuto takes
-  std::string why;     // of chosen, or of not available
+  std::string why;      // of chosen, or of not available
 };
 std::vector<BackendInfo> backends();
 

@@ -83,7 +83,7 @@ TEST(Api, SupportAnswersWhatTheCallWouldDo) {
   c.seqlen_q = 5, c.page_size = 8, c.backward = false;
   const CallTensors t(c, make_inputs(c, next_seed()));
   EXPECT_TRUE(is_supported(t.forward(), t.options)) << is_supported(t.forward(), t.options).reason;
-  BackwardTensors backward_tensors{t.out.view(), t.q.view(), t.k.view(), t.v.view(), t.out.view(),
+  BackwardTensors backward_tensors{t.out.view(),         t.q.view(), t.k.view(), t.v.view(), t.out.view(),
                                    t.softmax_lse.view(), t.q.view(), t.k.view(), t.v.view()};
   const Support refused = is_supported(backward_tensors, t.options);
   EXPECT_FALSE(refused);

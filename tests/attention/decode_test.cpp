@@ -88,7 +88,8 @@ TEST_P(Decode, AppendRotateAttend) {
       const Tensor old(DType::kInt32, kOld, {3});
       const Tensor cos(DType::kFp32, angles.cos, angles.cos.shape), sin(DType::kFp32, angles.sin, angles.sin.shape);
       const Rotary rotary{cos.view(), sin.view(), interleaved};
-      append_kv({k_rows.view(), v_rows.view(), call.k.view(), call.v.view(), old.view(), call.block_table.view(), rotary});
+      append_kv(
+          {k_rows.view(), v_rows.view(), call.k.view(), call.v.view(), old.view(), call.block_table.view(), rotary});
       apply_rotary(call.q.view(), call.q.view(), rotary, old.view());
 
       oracle::Problem after = whole;
@@ -112,13 +113,12 @@ TEST_P(Decode, AppendRotateAttend) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(, Decode,
-                         ::testing::Values(Cache{"batched", 0, Layout::kContiguous},
-                                           Cache{"heads_first", 0, Layout::kHeadsFirst},
-                                           Cache{"gapped", 0, Layout::kGapped}, Cache{"pages_of_1", 1, Layout::kContiguous},
-                                           Cache{"pages_of_16", 16, Layout::kContiguous},
-                                           Cache{"pages_of_7_strided", 7, Layout::kStrided}),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    , Decode,
+    ::testing::Values(Cache{"batched", 0, Layout::kContiguous}, Cache{"heads_first", 0, Layout::kHeadsFirst},
+                      Cache{"gapped", 0, Layout::kGapped}, Cache{"pages_of_1", 1, Layout::kContiguous},
+                      Cache{"pages_of_16", 16, Layout::kContiguous}, Cache{"pages_of_7_strided", 7, Layout::kStrided}),
+    [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace splitq::testing

@@ -100,9 +100,8 @@ TEST(Infinity, NegativeBiasHidesAKey) {
     expect_accurate(c, [](oracle::Problem& pr) {
       for (std::size_t i = 0; i < pr.bias.values.size(); i += 3) pr.bias.values[i] = -kInfinity;
     });
-    expect_accurate(c, [](oracle::Problem& pr) {
-      std::fill(pr.bias.values.begin(), pr.bias.values.end(), -kInfinity);
-    });
+    expect_accurate(c,
+                    [](oracle::Problem& pr) { std::fill(pr.bias.values.begin(), pr.bias.values.end(), -kInfinity); });
     c.seqlen_q = 1;
     expect_accurate(c, [](oracle::Problem& pr) {
       std::fill(pr.bias.values.begin(), pr.bias.values.begin() + pr.bias.size() / 2, -kInfinity);

@@ -24,7 +24,8 @@ constexpr Option kOptions[] = {
     {"gqa", [](AttentionCase& c) { c.heads_q = 6, c.heads_kv = 2; }},
     {"mqa", [](AttentionCase& c) { c.heads_q = 4, c.heads_kv = 1; }},
     {"odd_head_dims", [](AttentionCase& c) { c.head_dim = 59, c.head_dim_v = 37; }},
-    {"strided", [](AttentionCase& c) {
+    {"strided",
+     [](AttentionCase& c) {
        c.layout_q = Layout::kHeadsFirst, c.layout_k = Layout::kStrided, c.layout_v = Layout::kGapped;
        c.layout_out = Layout::kTransposed, c.layout_grad = Layout::kStrided, c.layout_mask = Layout::kGapped;
      }},
@@ -45,14 +46,17 @@ constexpr Option kOptions[] = {
     {"dropout", [](AttentionCase& c) { c.dropout = 0.25; }},
     {"dlse", [](AttentionCase& c) { c.dlse = true; }},
     {"nan_hidden", [](AttentionCase& c) { c.nan_hidden = true; }},
-    {"packed", [](AttentionCase& c) {
+    {"packed",
+     [](AttentionCase& c) {
        c.packed_q = {0, 37, 5, 0}, c.packed_k = {9, 70, 0, 3}, c.batch = 4, c.slack_rows = 2;
      }},
-    {"used_lengths", [](AttentionCase& c) {
+    {"used_lengths",
+     [](AttentionCase& c) {
        c.used_q = halves(c.packed_q.empty() ? Lengths(c.batch, c.seqlen_q) : c.packed_q);
        c.used_k = halves(c.packed_k.empty() ? Lengths(c.batch, c.seqlen_k) : c.packed_k);
      }},
-    {"paged", [](AttentionCase& c) {
+    {"paged",
+     [](AttentionCase& c) {
        if (c.used_k.empty()) c.used_k = c.packed_k.empty() ? Lengths{70, 41} : c.packed_k;
        c.packed_k.clear();
        c.page_size = 16, c.backward = false;
@@ -81,8 +85,7 @@ TEST_P(Options, WithEveryLaterOne) {
   const auto* first = std::find_if(std::begin(kOptions), std::end(kOptions),
                                    [](const Option& o) { return std::string(o.name) == GetParam().name; });
   for (const auto* second = first + 1; second != std::end(kOptions); ++second)
-    for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
-      expect_accurate(with(dtype, *first, *second));
+    for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) expect_accurate(with(dtype, *first, *second));
 }
 
 INSTANTIATE_TEST_SUITE_P(, Options, ::testing::ValuesIn(kOptions),

@@ -63,8 +63,8 @@ TEST(ShapesOf, LengthsAroundTileEdges) {
 }
 
 TEST(ShapesOf, EveryLayoutOfEveryTensor) {
-  for (const Layout layout : {Layout::kHeadsFirst, Layout::kGapped, Layout::kStrided, Layout::kTransposed,
-                              Layout::kReversed}) {
+  for (const Layout layout :
+       {Layout::kHeadsFirst, Layout::kGapped, Layout::kStrided, Layout::kTransposed, Layout::kReversed}) {
     for (Layout AttentionCase::*tensor :
          {&AttentionCase::layout_q, &AttentionCase::layout_k, &AttentionCase::layout_v, &AttentionCase::layout_out,
           &AttentionCase::layout_grad, &AttentionCase::layout_mask}) {

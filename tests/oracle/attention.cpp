@@ -165,16 +165,14 @@ struct Sums {
 };
 
 template <class Real>
-void backward_row(const Problem& pr, const Row<Real>& row, const Rounding& round, const Array& out,
-                  Sums<Real>& sums) {
+void backward_row(const Problem& pr, const Row<Real>& row, const Rounding& round, const Array& out, Sums<Real>& sums) {
   const std::int64_t row_q = pr.row_q(row.b, row.i);
   const std::int64_t kv_head = pr.kv_head(row.h);
   const double* dout = vector_at(pr.dout, row_q, row.h);
   const double* q = vector_at(pr.q, row_q, row.h);
   const Real scale = static_cast<Real>(pr.scale);
   const Real delta = dot<Real>(dout, vector_at(out, row_q, row.h), pr.head_dim_v);
-  const Real dlse =
-      pr.dlse.given() ? static_cast<Real>(pr.dlse.values[pr.lse_index(row.b, row.h, row.i)]) : Real{0};
+  const Real dlse = pr.dlse.given() ? static_cast<Real>(pr.dlse.values[pr.lse_index(row.b, row.h, row.i)]) : Real{0};
 
   for (std::size_t j = 0; j < row.p.size(); ++j) {
     if (!row.visible[j]) continue;
@@ -186,8 +184,8 @@ void backward_row(const Problem& pr, const Row<Real>& row, const Rounding& round
     const Real ds = static_cast<Real>(round(dx * (1 - cap_ratio * cap_ratio)));
     const Real weight = static_cast<Real>(round(row.p[j] * row.factor[j]));
 
-    add_scaled(&sums.dq[(row_q * pr.heads_q + row.h) * pr.head_dim], scale * ds,
-               vector_at(pr.k, row_k, kv_head), pr.head_dim);
+    add_scaled(&sums.dq[(row_q * pr.heads_q + row.h) * pr.head_dim], scale * ds, vector_at(pr.k, row_k, kv_head),
+               pr.head_dim);
     add_scaled(&sums.dk[(row_k * pr.heads_kv + kv_head) * pr.head_dim], scale * ds, q, pr.head_dim);
     add_scaled(&sums.dv[(row_k * pr.heads_kv + kv_head) * pr.head_dim_v], weight, dout, pr.head_dim_v);
   }

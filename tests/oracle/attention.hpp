@@ -27,11 +27,11 @@ struct Problem {
   std::uint64_t seed = 0, offset = 0;
 
   Array q, k, v;
-  Array bias, mask;      // (B|1, Hq|1, Sq|1, Sk); mask: nonzero = visible
-  Array alibi_slopes;    // (Hq) or (B, Hq)
-  Array sink;            // (Hq)
-  Array dout;            // as out
-  Array dlse;            // as softmax_lse; not given: 0
+  Array bias, mask;    // (B|1, Hq|1, Sq|1, Sk); mask: nonzero = visible
+  Array alibi_slopes;  // (Hq) or (B, Hq)
+  Array sink;          // (Hq)
+  Array dout;          // as out
+  Array dlse;          // as softmax_lse; not given: 0
 
   std::int64_t length_q(std::int64_t b) const;
   std::int64_t length_k(std::int64_t b) const;
@@ -46,8 +46,8 @@ struct Problem {
 };
 
 struct Results {
-  Array out, softmax_lse;            // softmax_lse: (B, Hq, Sq), packed: (Hq, total_q)
-  Array dq, dk, dv, dbias, dsink;    // empty where not asked for
+  Array out, softmax_lse;          // softmax_lse: (B, Hq, Sq), packed: (Hq, total_q)
+  Array dq, dk, dv, dbias, dsink;  // empty where not asked for
 };
 
 /// Position in a tensor of shape (B|1, Hq|1, Sq|1, Sk).

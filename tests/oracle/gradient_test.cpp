@@ -53,13 +53,20 @@ std::vector<Named> cases() {
       with("sink", [](Case& c) { c.sink = true; }),
       with("sink_mask", [](Case& c) { c.sink = true, c.mask = Broadcast::kFull, c.mask_density = 0.2; }),
       with("dropout", [](Case& c) { c.dropout = 0.3; }),
-      with("used_lengths", [](Case& c) { c.used_q = {4, 2}, c.used_k = {3, 5}; }),
-      with("packed", [](Case& c) { c.packed_q = {2, 0, 3}, c.packed_k = {4, 3, 0}, c.slack_rows = 1; }),
-      with("everything", [](Case& c) {
-        c.packed_q = {3, 0, 4}, c.packed_k = {5, 2, 4}, c.causal = true, c.window_left = 3;
-        c.softcap = 1.5, c.bias = Broadcast::kOverHeads, c.mask = Broadcast::kFull, c.alibi = Alibi::kPerHead;
-        c.sink = true, c.dropout = 0.2;
-      }),
+      with("used_lengths",
+           [](Case& c) {
+             c.used_q = {4, 2}, c.used_k = {3, 5};
+           }),
+      with("packed",
+           [](Case& c) {
+             c.packed_q = {2, 0, 3}, c.packed_k = {4, 3, 0}, c.slack_rows = 1;
+           }),
+      with("everything",
+           [](Case& c) {
+             c.packed_q = {3, 0, 4}, c.packed_k = {5, 2, 4}, c.causal = true, c.window_left = 3;
+             c.softcap = 1.5, c.bias = Broadcast::kOverHeads, c.mask = Broadcast::kFull, c.alibi = Alibi::kPerHead;
+             c.sink = true, c.dropout = 0.2;
+           }),
   };
 }
 
@@ -88,7 +95,8 @@ void expect_gradient(const char* name, oracle::Problem problem, oracle::Array or
     const double below = loss(problem);
     x = x0;
     const double difference = (above - below) / (2 * kStep);
-    ASSERT_NEAR(gradient.values[i], difference, kTolerance * std::max(1.0, std::abs(difference))) << name << "[" << i << "]";
+    ASSERT_NEAR(gradient.values[i], difference, kTolerance * std::max(1.0, std::abs(difference)))
+        << name << "[" << i << "]";
   }
 }
 

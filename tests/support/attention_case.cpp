@@ -139,8 +139,9 @@ oracle::Problem make_inputs(const AttentionCase& c, std::uint64_t seed) {
   if (c.sink) pr.sink = normal(rng, {pr.heads_q});
   if (c.backward) {
     pr.dout = normal(rng, {rows_q, pr.heads_q, pr.head_dim_v});
-    if (c.dlse) pr.dlse = normal(rng, packed_q ? std::vector{pr.heads_q, rows_q}
-                                               : std::vector{pr.batch, pr.heads_q, pr.seqlen_q});
+    if (c.dlse)
+      pr.dlse =
+          normal(rng, packed_q ? std::vector{pr.heads_q, rows_q} : std::vector{pr.batch, pr.heads_q, pr.seqlen_q});
   }
   poison(c, &pr);
   round_inputs(c, &pr);

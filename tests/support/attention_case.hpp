@@ -38,10 +38,10 @@ struct AttentionCase {
   std::int64_t head_dim_v = 0;  // 0: head_dim
 
   // Sequences. Lengths given here replace seqlen_q, seqlen_k and batch.
-  Lengths packed_q, packed_k;        // lengths of packed sequences
-  Lengths used_q, used_k;            // at most the sequences' own lengths
-  std::int64_t page_size = 0;        // > 0: paged, the table is a random permutation of a larger pool
-  std::int64_t slack_rows = 0;       // rows of a packed tensor behind its last sequence
+  Lengths packed_q, packed_k;   // lengths of packed sequences
+  Lengths used_q, used_k;       // at most the sequences' own lengths
+  std::int64_t page_size = 0;   // > 0: paged, the table is a random permutation of a larger pool
+  std::int64_t slack_rows = 0;  // rows of a packed tensor behind its last sequence
   DType index_dtype = DType::kInt32;
 
   std::optional<double> scale;
@@ -49,8 +49,8 @@ struct AttentionCase {
   std::int64_t window_left = -1, window_right = -1;
   double softcap = 0.0, dropout = 0.0;
   Broadcast bias = Broadcast::kNone, mask = Broadcast::kNone;
-  bool bias_in_dtype = false;        // bias of the tensors' type instead of fp32
-  double mask_density = 0.7;         // share of true
+  bool bias_in_dtype = false;  // bias of the tensors' type instead of fp32
+  double mask_density = 0.7;   // share of true
   Alibi alibi = Alibi::kNone;
   bool sink = false, dlse = false, backward = true;
 

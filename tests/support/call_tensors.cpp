@@ -65,9 +65,7 @@ CallTensors::CallTensors(const AttentionCase& c, const oracle::Problem& pr) {
   options.block_table = block_table.view();
 }
 
-ForwardTensors CallTensors::forward() const {
-  return {q.view(), k.view(), v.view(), out.view(), softmax_lse.view()};
-}
+ForwardTensors CallTensors::forward() const { return {q.view(), k.view(), v.view(), out.view(), softmax_lse.view()}; }
 
 BackwardTensors CallTensors::backward() const {
   return {dout.view(), q.view(),  k.view(),  v.view(),    out.view(),   softmax_lse.view(),
@@ -75,15 +73,25 @@ BackwardTensors CallTensors::backward() const {
 }
 
 std::vector<std::pair<std::string, const Tensor*>> CallTensors::inputs() const {
-  return {{"q", &q}, {"k", &k}, {"v", &v}, {"dout", &dout}, {"dlse", &dlse}, {"bias", &bias}, {"mask", &mask},
-          {"alibi_slopes", &alibi_slopes}, {"sink", &sink}, {"cu_seqlens_q", &cu_seqlens_q},
-          {"cu_seqlens_k", &cu_seqlens_k}, {"seqlens_q", &seqlens_q}, {"seqlens_k", &seqlens_k},
+  return {{"q", &q},
+          {"k", &k},
+          {"v", &v},
+          {"dout", &dout},
+          {"dlse", &dlse},
+          {"bias", &bias},
+          {"mask", &mask},
+          {"alibi_slopes", &alibi_slopes},
+          {"sink", &sink},
+          {"cu_seqlens_q", &cu_seqlens_q},
+          {"cu_seqlens_k", &cu_seqlens_k},
+          {"seqlens_q", &seqlens_q},
+          {"seqlens_k", &seqlens_k},
           {"block_table", &block_table}};
 }
 
 std::vector<std::pair<std::string, const Tensor*>> CallTensors::outputs() const {
-  return {{"out", &out}, {"softmax_lse", &softmax_lse}, {"dq", &dq}, {"dk", &dk}, {"dv", &dv},
-          {"dbias", &dbias}, {"dsink", &dsink}};
+  return {{"out", &out},    {"softmax_lse", &softmax_lse}, {"dq", &dq}, {"dk", &dk}, {"dv", &dv}, {"dbias", &dbias},
+          {"dsink", &dsink}};
 }
 
 oracle::Results results_of(const CallTensors& t) {

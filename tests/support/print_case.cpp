@@ -22,7 +22,9 @@ class Printer {
 
  private:
   template <class T>
-  void write(const T& value) { text_ << value; }
+  void write(const T& value) {
+    text_ << value;
+  }
   void write(bool value) { text_ << (value ? "yes" : "no"); }
   void write(Layout value) { text_ << kLayouts[static_cast<int>(value)]; }
   void write(Broadcast value) { text_ << kBroadcasts[static_cast<int>(value)]; }

@@ -40,8 +40,7 @@ oracle::Results run(const AttentionCase& c, const oracle::Problem& inputs);
 std::vector<std::byte> run_bits(const AttentionCase& c, const oracle::Problem& inputs);
 
 /// docs/semantics.md, "Accuracy", for every result. NaN and infinity pass only where the truth has the same.
-::testing::AssertionResult accurate(const AttentionCase& c, const oracle::Problem& inputs,
-                                    const oracle::Results& got);
+::testing::AssertionResult accurate(const AttentionCase& c, const oracle::Problem& inputs, const oracle::Results& got);
 
 /// Draws inputs (and lets `edit` change them), runs the case, and expects the result to be accurate.
 void expect_accurate(const AttentionCase& c, const std::function<void(oracle::Problem&)>& edit = {});

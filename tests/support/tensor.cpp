@@ -15,10 +15,16 @@ constexpr std::size_t kGuardBytes = 256;
 
 std::size_t bytes_of(DType dtype) {
   switch (dtype) {
-    case DType::kFp32: case DType::kInt32: return 4;
-    case DType::kFp16: case DType::kBf16: return 2;
-    case DType::kInt64: return 8;
-    case DType::kBool: return 1;
+    case DType::kFp32:
+    case DType::kInt32:
+      return 4;
+    case DType::kFp16:
+    case DType::kBf16:
+      return 2;
+    case DType::kInt64:
+      return 8;
+    case DType::kBool:
+      return 1;
   }
   throw std::logic_error("unknown dtype");
 }
@@ -91,12 +97,17 @@ void Tensor::store(const oracle::Array& values) {
   for_each_element([&](std::size_t index, std::size_t at) {
     const double x = values.values.at(index);
     switch (view_.dtype) {
-      case DType::kFp32: return put(at, oracle::encode(oracle::kFp32, x));
-      case DType::kFp16: case DType::kBf16:
+      case DType::kFp32:
+        return put(at, oracle::encode(oracle::kFp32, x));
+      case DType::kFp16:
+      case DType::kBf16:
         return put(at, static_cast<std::uint16_t>(oracle::encode(format_of(view_.dtype), x)));
-      case DType::kInt32: return put(at, static_cast<std::int32_t>(x));
-      case DType::kInt64: return put(at, static_cast<std::int64_t>(x));
-      case DType::kBool: return put(at, static_cast<std::uint8_t>(x != 0));
+      case DType::kInt32:
+        return put(at, static_cast<std::int32_t>(x));
+      case DType::kInt64:
+        return put(at, static_cast<std::int64_t>(x));
+      case DType::kBool:
+        return put(at, static_cast<std::uint8_t>(x != 0));
     }
   });
 }
