@@ -140,11 +140,13 @@ inline void open_panel(const BackwardTask& t, std::int64_t first, BackwardPanel&
     panel.weight[l] = 0.0f;
     panel.delta[l] = 0.0f;
     if (l >= panel.rows.rows) continue;
-    double delta = 0.0;
+    // Summed as the product V dO' sums: where one key has all the weight, dP - delta is exactly 0.
+    Vec sum = hn::Zero(kF);
     for (std::int64_t d = 0; d < t.problem.head_dim_v; ++d) {
-      delta +=
-          static_cast<double>(panel.dout_rows[l * t.v_stride + d]) * static_cast<double>(t.s.rows[l * t.v_stride + d]);
+      const Vec o = hn::Set(kF, t.s.rows[l * t.v_stride + d]);
+      sum = hn::MulAdd(o, hn::Set(kF, panel.dout_rows[l * t.v_stride + d]), sum);
     }
+    double delta = static_cast<double>(hn::GetLane(sum));
     const auto row = [&](const TensorView& view) {
       return *t.call.lse(view, t.task.sequence, panel.rows.head[l], panel.rows.query[l]);
     };

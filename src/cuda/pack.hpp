@@ -1,0 +1,19 @@
+// A pack: kernels compiled ahead of time, in one file, for machines without NVRTC.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cuda/archive.hpp"
+#include "problem/status.hpp"
+
+namespace splitq::cuda {
+
+/// Written beside the target and renamed: never half a pack.
+Status write_pack(const std::string& path, const std::vector<ArchiveEntry>& entries);
+
+/// Refuses a pack of which any entry is damaged.
+Status read_pack(const std::string& path, std::map<std::string, CompiledKernel>* kernels);
+
+}  // namespace splitq::cuda
