@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-build_packages=(g++ cmake ninja-build ccache pkg-config libhwy-dev libtbb-dev libfmt-dev libcli11-dev
+build_packages=(g++ cmake ninja-build ccache pkg-config libhwy-dev libtbb-dev libfmt-dev libxxhash-dev libcli11-dev
   nlohmann-json3-dev libgtest-dev libgmock-dev libopenblas-dev)
 python_packages=(python3 python3-venv)
 checks_packages=(clang clang-format clang-tidy libclang-rt-dev)
