@@ -19,6 +19,18 @@ struct alignas(16) V4 {
 struct Fp16 {};
 struct Bf16 {};
 
+/// A where kFirst, else B.
+template <bool kFirst, class A, class B>
+struct SelectOf {
+  using Type = A;
+};
+template <class A, class B>
+struct SelectOf<false, A, B> {
+  using Type = B;
+};
+template <bool kFirst, class A, class B>
+using Select = typename SelectOf<kFirst, A, B>::Type;
+
 template <class A, class B>
 inline constexpr bool kSame = false;
 template <class A>

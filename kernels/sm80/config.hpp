@@ -1,0 +1,60 @@
+// The one template parameter of the sm80 family's forward: what is known when a kernel is compiled.
+#pragma once
+
+namespace splitq::sm80 {
+
+enum class Element : int { kFp16, kBf16 };
+
+/// How often the running maximum is brought up to date (docs/performance/sm80.md has what each gains).
+enum class Rescale : int {
+  kEveryBlock,   // FlashAttention-2: the exact maximum after each block of keys
+  kConditional,  // only where it grew by more than 2^8: any reference gives the same quotient
+};
+
+struct Config {
+  Element element = Element::kBf16;
+  int head_dim = 128;    // of q and k, a multiple of 32
+  int head_dim_v = 128;  // of v and out, a multiple of 32
+  int tile_m = 128;      // rows of a block: 16 * row_tiles * warps
+  int tile_n = 64;       // keys of a tile, a multiple of 16
+  int warps = 4;
+  int min_blocks = 2;    // per SM, what registers are limited for
+  Rescale rescale = Rescale::kConditional;
+  bool padded = false;   // head_dim or head_dim_v is larger than the tensors'
+  bool aligned = true;   // rows of q, k, v begin at multiples of 16 bytes
+  bool pack_group = false;  // rows of a tile are queries times the heads of a group
+  bool banded = false;   // causal or window
+  bool softcap = false;
+  bool alibi = false;
+  bool bias = false;
+  bool mask = false;
+  bool dropout = false;
+  bool indexed = false;  // packed sequences or used lengths
+
+  constexpr int threads() const { return warps * 32; }
+  constexpr int row_tiles() const { return tile_m / (warps * 16); }  // 16-row tiles of one warp
+  constexpr bool transformed() const { return softcap || alibi || bias; }
+};
+
+/// Columns of a panel: a tile lies in shared memory as panels of 64 or 32 columns, rows of 128 or 64 bytes.
+constexpr int panel_columns(int head_dim) { return head_dim % 64 == 0 ? 64 : 32; }
+
+/// Dynamic shared memory. Host and device take sizes and offsets from here.
+struct SmemLayout {
+  int q, k, v;  // byte offsets
+  int bytes;
+};
+
+constexpr SmemLayout smem_layout(const Config& c) {
+  const int element_bytes = 2;
+  SmemLayout layout{};
+  layout.q = 0;
+  layout.k = layout.q + c.tile_m * c.head_dim * element_bytes;
+  layout.v = layout.k + c.tile_n * c.head_dim * element_bytes;
+  const int end = layout.v + c.tile_n * c.head_dim_v * element_bytes;
+  const int out_end = c.tile_m * c.head_dim_v * element_bytes;  // the output is staged over everything
+  layout.bytes = end > out_end ? end : out_end;
+  return layout;
+}
+
+}  // namespace splitq::sm80
