@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <utility>
 
 namespace splitq::emulator {
 namespace {
@@ -61,8 +62,8 @@ void Block::run_thread() {
     machine_.body();
   } catch (...) {
     thrown_ = std::current_exception();
-    stop();
   }
+  if (thrown_) stop();
   end_thread();
 }
 
@@ -70,10 +71,8 @@ void Block::end_thread() {
   threads_[running_].ended = true;
   ++ended_;
   for (Barrier& b : barriers_) complete_if_full(b);
-  wait();  // and nothing makes it ready again
+  switch_to_next();  // and nothing makes it ready again
 }
-
-void Block::wait() { switch_to_next(); }
 
 void Block::switch_to_next() {
   Fiber* from = on_stack_;
@@ -146,8 +145,8 @@ void Block::warp_barrier() {
 void Block::barrier(unsigned id, unsigned count) {
   if (id >= barriers_.size() || count % kLanes != 0 || count > threads_.size()) {
     machine_.findings.add(Fault::kBarrier, running_,
-                          "bar.sync {}, {}: the id may be 0 to 15 and the count a multiple of 32, at most {}", id, count,
-                          threads_.size());
+                          "bar.sync {}, {}: the id may be 0 to 15 and the count a multiple of 32, at most {}", id,
+                          count, threads_.size());
     stop();
   }
   Barrier& b = barriers_[id];
@@ -158,10 +157,11 @@ void Block::barrier(unsigned id, unsigned count) {
   }
   b.count = count;
   b.arrived.push_back(running_);
-  threads_[running_].waits_for = count == 0 ? fmt::format("bar.sync {}", id) : fmt::format("bar.sync {}, {}", id, count);
+  threads_[running_].waits_for =
+      count == 0 ? fmt::format("bar.sync {}", id) : fmt::format("bar.sync {}, {}", id, count);
   complete_if_full(b);
   // Whoever completed it is ready like the others, and the order is open.
-  wait();
+  switch_to_next();
 }
 
 void Block::complete_if_full(Barrier& b) {

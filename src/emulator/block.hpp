@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <random>
@@ -52,7 +53,7 @@ class Block {
   /// act(operands). Lanes that meet for different instructions end the block.
   template <class Act>
   void meet(const char* instruction, void* operand, Act&& act) {
-    if (!arrive(instruction, operand)) return wait();
+    if (!arrive(instruction, operand)) return switch_to_next();
     Operands operands = begin_act();
     act(operands);
   }
@@ -98,8 +99,7 @@ class Block {
   static void enter(void* block);
   void run_thread();
   void end_thread();
-  void wait();         // gives the processor away until something makes the thread ready
-  void switch_to_next();
+  void switch_to_next();     // comes back once something has made the thread ready
   [[noreturn]] void stop();  // ends the block from within a fiber
   void set_ready(unsigned thread);
 

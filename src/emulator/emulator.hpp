@@ -36,12 +36,12 @@ inline MemoryRange writable(std::string name, void* begin, std::size_t bytes) {
 }
 
 struct Launch {
-  Dim3 grid;
+  Dim3 grid{};
   unsigned threads = 32;  // of a block: a multiple of 32, at most 1024
   std::size_t shared_bytes = 0;
   Completion completion = Completion::kLate;
   std::uint64_t seed = 0;  // order of blocks and interleaving of threads
-  std::vector<MemoryRange> memory;
+  std::vector<MemoryRange> memory{};
 };
 
 struct Counters {

@@ -14,6 +14,7 @@
 #endif
 #endif
 #if defined(SPLITQ_FIBER_ASAN)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -75,10 +76,12 @@ Fiber::Fiber(std::size_t stack_bytes) : stack_bytes_(stack_bytes) {
 }
 
 Fiber::~Fiber() {
+  forget_frames();
   if (stack_ != nullptr) munmap(stack_ - kGuardBytes, kGuardBytes + stack_bytes_);
 }
 
 void Fiber::start(void (*entry)(void*), void* argument) {
+  forget_frames();
   entry_ = entry;
   argument_ = argument;
 #if defined(SPLITQ_FIBER_UCONTEXT)
@@ -88,8 +91,8 @@ void Fiber::start(void (*entry)(void*), void* argument) {
   context_.uc_link = nullptr;
   const auto self = reinterpret_cast<std::uintptr_t>(this);
   makecontext(&context_, reinterpret_cast<void (*)()>(+[](unsigned high, unsigned low) {
-                enter(reinterpret_cast<Fiber*>((std::uint64_t{high} << 32) | low));
-              }),
+    enter(reinterpret_cast<Fiber*>((std::uint64_t{high} << 32) | low));
+  }),
               2, static_cast<unsigned>(std::uint64_t{self} >> 32), static_cast<unsigned>(self));
 #else
   auto** top = reinterpret_cast<void**>(stack_ + stack_bytes_);  // page-aligned, as the call in enter_stack needs
@@ -101,6 +104,12 @@ void Fiber::start(void (*entry)(void*), void* argument) {
   *--top = nullptr;                                              // r14
   *--top = nullptr;                                              // r15
   stack_pointer_ = top;
+#endif
+}
+
+void Fiber::forget_frames() {
+#if defined(SPLITQ_FIBER_ASAN)
+  if (stack_ != nullptr) __asan_unpoison_memory_region(stack_, stack_bytes_);
 #endif
 }
 

@@ -28,6 +28,7 @@ class Fiber {
 
  private:
   static void enter(Fiber* self);
+  void forget_frames();  // of a run that was left in the middle
 
   std::byte* stack_ = nullptr;
   std::size_t stack_bytes_ = 0;

@@ -24,12 +24,13 @@ bool GlobalMemory::check(unsigned thread, const void* address, std::size_t bytes
   (writing ? counters_.global_bytes_written : counters_.global_bytes_read) += bytes;
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   if (at % bytes != 0) {
-    findings_.add(Fault::kMisaligned, thread,
-                  "global {} of {} bytes at {:#x}, which is no multiple of {}", writing ? "write" : "read",
-                              bytes, at, bytes);
+    findings_.add(Fault::kMisaligned, thread, "global {} of {} bytes at {:#x}, which is no multiple of {}",
+                  writing ? "write" : "read", bytes, at, bytes);
     return false;
   }
-  const auto allowed = [&](const MemoryRange& range) { return holds(range, at, bytes) && (range.writable || !writing); };
+  const auto allowed = [&](const MemoryRange& range) {
+    return holds(range, at, bytes) && (range.writable || !writing);
+  };
   if (last_ < ranges_.size() && allowed(ranges_[last_])) return true;
   for (std::size_t i = 0; i < ranges_.size(); ++i) {
     if (!allowed(ranges_[i])) continue;
@@ -54,8 +55,8 @@ void GlobalMemory::report(unsigned thread, std::uintptr_t address, std::size_t b
     where = fmt::format(": byte {} of {}, which has {}{}", static_cast<std::int64_t>(address - begin_of(*nearest)),
                         nearest->name, nearest->bytes, nearest->writable ? "" : " and is read-only");
   }
-  findings_.add(Fault::kGlobalBounds, thread, "global {} of {} bytes at {:#x}{}",
-                                                          writing ? "write" : "read", bytes, address, where);
+  findings_.add(Fault::kGlobalBounds, thread, "global {} of {} bytes at {:#x}{}", writing ? "write" : "read", bytes,
+                address, where);
 }
 
 bool GlobalMemory::read(unsigned thread, void* to, const void* from, std::size_t bytes) {

@@ -8,15 +8,24 @@ namespace splitq::emulator {
 
 const char* name(Fault fault) {
   switch (fault) {
-    case Fault::kSharedBounds: return "shared memory out of bounds";
-    case Fault::kGlobalBounds: return "global memory out of bounds";
-    case Fault::kMisaligned: return "misaligned";
-    case Fault::kUninitialised: return "uninitialised";
-    case Fault::kRace: return "race";
-    case Fault::kInFlight: return "copy in flight";
-    case Fault::kDivergence: return "divergence";
-    case Fault::kBarrier: return "barrier";
-    case Fault::kDeadlock: return "deadlock";
+    case Fault::kSharedBounds:
+      return "shared memory out of bounds";
+    case Fault::kGlobalBounds:
+      return "global memory out of bounds";
+    case Fault::kMisaligned:
+      return "misaligned";
+    case Fault::kUninitialised:
+      return "uninitialised";
+    case Fault::kRace:
+      return "race";
+    case Fault::kInFlight:
+      return "copy in flight";
+    case Fault::kDivergence:
+      return "divergence";
+    case Fault::kBarrier:
+      return "barrier";
+    case Fault::kDeadlock:
+      return "deadlock";
   }
   return "";
 }

@@ -24,34 +24,30 @@ SharedMemory::SharedMemory(std::size_t bytes, unsigned threads, Counters& counte
 
 bool SharedMemory::in_bounds(unsigned thread, std::uint32_t address, std::uint32_t bytes, const char* what) {
   if (address % bytes != 0) {
-    findings_.add(Fault::kMisaligned, thread,
-                  "shared {} of {} bytes at {:#x}, which is no multiple of {}", what, bytes, address, bytes);
+    findings_.add(Fault::kMisaligned, thread, "shared {} of {} bytes at {:#x}, which is no multiple of {}", what, bytes,
+                  address, bytes);
     return false;
   }
   if (address >= kSharedBase && std::size_t{address} - kSharedBase + bytes <= data_.size()) return true;
-  findings_.add(Fault::kSharedBounds, thread,
-                "shared {} of {} bytes at byte {} of the block's {}", what, bytes,
-                            std::int64_t{address} - kSharedBase, data_.size());
+  findings_.add(Fault::kSharedBounds, thread, "shared {} of {} bytes at byte {} of the block's {}", what, bytes,
+                std::int64_t{address} - kSharedBase, data_.size());
   return false;
 }
 
 void SharedMemory::check_write(unsigned thread, const Clocks& clocks, std::size_t word, const char* what) {
   const Word& w = words_[word];
   if (w.in_flight != kNobody) {
-    findings_.add(Fault::kInFlight, thread,
-                  "shared {} at {:#x} while a copy by thread {} into it is not waited for", what,
-                              address_of(word), w.in_flight);
+    findings_.add(Fault::kInFlight, thread, "shared {} at {:#x} while a copy by thread {} into it is not waited for",
+                  what, address_of(word), w.in_flight);
   } else if (!clocks.ordered(w.write.thread, w.write.time, thread)) {
-    findings_.add(Fault::kRace, thread,
-                  "shared {} at {:#x}: no barrier since thread {} wrote it", what, address_of(word),
-                              w.write.thread);
+    findings_.add(Fault::kRace, thread, "shared {} at {:#x}: no barrier since thread {} wrote it", what,
+                  address_of(word), w.write.thread);
   } else {
     for (unsigned warp = 0; warp < warps_; ++warp) {
       const Access& reader = readers(word)[warp];
       if (clocks.ordered(reader.thread, reader.time, thread)) continue;
-      findings_.add(Fault::kRace, thread,
-                    "shared {} at {:#x}: no barrier since thread {} read it", what, address_of(word),
-                                reader.thread);
+      findings_.add(Fault::kRace, thread, "shared {} at {:#x}: no barrier since thread {} read it", what,
+                    address_of(word), reader.thread);
       return;
     }
   }
@@ -69,16 +65,14 @@ void SharedMemory::read(unsigned thread, const Clocks& clocks, std::uint32_t add
     const Word& w = words_[word];
     if (w.in_flight != kNobody) {
       findings_.add(Fault::kInFlight, thread,
-                    "shared read at {:#x} while a copy by thread {} into it is not waited for",
-                                address_of(word), w.in_flight);
+                    "shared read at {:#x} while a copy by thread {} into it is not waited for", address_of(word),
+                    w.in_flight);
     } else if (!w.initialised) {
-      findings_.add(Fault::kUninitialised, thread,
-                    "shared read at {:#x} (byte {}), which nobody has written", address_of(word),
-                                word * kWordBytes);
+      findings_.add(Fault::kUninitialised, thread, "shared read at {:#x} (byte {}), which nobody has written",
+                    address_of(word), word * kWordBytes);
     } else if (!clocks.ordered(w.write.thread, w.write.time, thread)) {
-      findings_.add(Fault::kRace, thread,
-                    "shared read at {:#x}: no barrier since thread {} wrote it", address_of(word),
-                                w.write.thread);
+      findings_.add(Fault::kRace, thread, "shared read at {:#x}: no barrier since thread {} wrote it", address_of(word),
+                    w.write.thread);
     }
     readers(word)[thread / kWarpSize] = {static_cast<std::uint16_t>(thread), clocks.now(thread)};
   }
