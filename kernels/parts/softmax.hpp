@@ -28,6 +28,7 @@ template <int kTiles>
 struct SoftmaxState {
   float max[kTiles][2];
   float sum[kTiles][2];
+  bool large = false;  // a row of the warp has a reference that must not be rounded
 
   SPLITQ_DEVICE void reset() {
     SPLITQ_UNROLL
@@ -53,6 +54,25 @@ SPLITQ_DEVICE void own_maxima(const float (&s)[kTiles][kColumns][4], float (&top
   }
 }
 
+/// Up to here a reference may be rounded before it is subtracted: what the rounding leaves is less than 2^-4, the same for the
+/// whole row, and finish() takes it back.
+inline constexpr float kLargeReference = 1048576.0f;
+
+/// Has a row of this warp a reference that must not be rounded?
+template <int kTiles>
+SPLITQ_DEVICE bool any_large(const SoftmaxState<kTiles>& state, float unit) {
+  bool large = false;
+  SPLITQ_UNROLL
+  for (int m = 0; m < kTiles; ++m) {
+    SPLITQ_UNROLL
+    for (int h = 0; h < 2; ++h) {
+      const float reference = state.max[m][h] * unit;
+      large = large || (reference > kLargeReference) || (reference < -kLargeReference && reference != kMinusInfinity);
+    }
+  }
+  return vote_any(large);
+}
+
 /// Moves the reference to the rows' maximum, and the output and the row sum with it.
 template <int kTiles, int kOut>
 SPLITQ_DEVICE void rescale(const float (&top)[kTiles][2], float unit, SoftmaxState<kTiles>& state,
@@ -70,11 +90,8 @@ SPLITQ_DEVICE void rescale(const float (&top)[kTiles][2], float unit, SoftmaxSta
       for (int n = 0; n < kOut; ++n) out[m][n][2 * h] *= factor, out[m][n][2 * h + 1] *= factor;
     }
   }
+  state.large = any_large(state, unit);
 }
-
-/// Up to here a reference may be rounded before it is subtracted: what the rounding leaves is less than 2^-4, the same for the
-/// whole row, and finish() takes it back.
-inline constexpr float kLargeReference = 1048576.0f;
 
 /// Scores to p = 2^(s unit - reference), in place; adds them to the row sums. `kLarge`: the difference first, which is exact.
 template <bool kLarge, int kTiles, int kColumns>
@@ -96,21 +113,6 @@ SPLITQ_DEVICE void exponentials(float (&s)[kTiles][kColumns][4], float unit, Sof
       }
     }
   }
-}
-
-/// Has a row of this warp a reference that must not be rounded?
-template <int kTiles>
-SPLITQ_DEVICE bool any_large(const SoftmaxState<kTiles>& state, float unit) {
-  bool large = false;
-  SPLITQ_UNROLL
-  for (int m = 0; m < kTiles; ++m) {
-    SPLITQ_UNROLL
-    for (int h = 0; h < 2; ++h) {
-      const float reference = state.max[m][h] * unit;
-      large = large || (reference > kLargeReference) || (reference < -kLargeReference && reference != kMinusInfinity);
-    }
-  }
-  return vote_any(large);
 }
 
 }  // namespace splitq::parts

@@ -34,8 +34,8 @@ struct SharedTile {
   }
 };
 
-/// Starts the copy of rows first .. first + kRows - 1 (those below `end`) of `columns` columns; the rest of the tile becomes 0.
-/// `row_of(r)` gives the global row's address, or null.
+/// Starts the copy of kRows rows of `columns` columns; the rest of the tile becomes 0. `row_of(r)` gives a row's address, or
+/// null: rows anywhere, at any alignment.
 template <int kThreads, bool kPadded, bool kAligned, int kRows, int kColumns, int kPanel, class RowOf>
 SPLITQ_DEVICE void copy_rows(const SharedTile<kRows, kColumns, kPanel>& tile, int columns, const RowOf& row_of) {
   constexpr int kChunks = kColumns / kChunk;
@@ -65,6 +65,54 @@ SPLITQ_DEVICE void copy_rows(const SharedTile<kRows, kColumns, kPanel>& tile, in
     }
   }
 }
+
+/// Copies of equally spaced rows, tile after tile, from an address that moves: what a loop over keys needs, without a product or a
+/// swizzle in the loop. A thread takes one chunk of every kStep-th row of every panel.
+template <int kThreads, int kRows, int kColumns, int kPanel>
+struct RowCopier {
+  using Tile = SharedTile<kRows, kColumns, kPanel>;
+  static constexpr int kStep = kThreads / Tile::kChunksOfRow;  // rows of one round, a multiple of 8: the swizzle repeats
+  static_assert(kStep % 8 == 0 && kThreads % Tile::kChunksOfRow == 0);
+
+  const u16* from;  // this thread's chunk of the first row
+  u32 to;
+  i64 stride;
+
+  SPLITQ_DEVICE void open(const Tile& tile, const u16* first_row, i64 row_stride) {
+    from = first_row + own_row() * row_stride + own_column();
+    to = tile.address(own_row(), own_column());
+    stride = row_stride;
+  }
+  SPLITQ_DEVICE static int own_row() { return static_cast<int>(thread_index()) / Tile::kChunksOfRow; }
+  SPLITQ_DEVICE static int own_column() { return static_cast<int>(thread_index()) % Tile::kChunksOfRow * kChunk; }
+  SPLITQ_DEVICE void move(i64 rows) { from += rows * stride; }
+
+  /// Rows 0 .. rows - 1 of the tile; the rest becomes 0. `columns`: of the tensor, where the tile is wider.
+  template <bool kPadded>
+  SPLITQ_DEVICE void copy(int rows, int columns) const {
+    if (rows >= kRows) {
+      copy_checked<kPadded, false>(rows, columns);
+    } else {
+      copy_checked<kPadded, true>(rows, columns);
+    }
+  }
+
+ private:
+  template <bool kPadded, bool kEdge>
+  SPLITQ_DEVICE void copy_checked(int rows, int columns) const {
+    const u16* row = from;
+    SPLITQ_UNROLL
+    for (int begin = 0; begin < kRows; begin += kStep, row += kStep * stride) {
+      if (kRows % kStep != 0 && begin + own_row() >= kRows) break;
+      SPLITQ_UNROLL
+      for (int panel = 0; panel < kColumns / kPanel; ++panel) {
+        const bool inside = (!kEdge || begin + own_row() < rows) && (!kPadded || panel * kPanel + own_column() < columns);
+        cp_async_cg_16(to + static_cast<u32>(panel * kRows + begin) * Tile::kRowBytes,
+                       inside ? row + panel * kPanel : nullptr, inside ? 16 : 0);
+      }
+    }
+  }
+};
 
 /// A operand of a 16x16 tile whose first element is (row, column).
 template <class Tile>

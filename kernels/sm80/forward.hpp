@@ -40,6 +40,8 @@ struct Forward {
   QTile q_tile;
   KTile k_tile;
   VTile v_tile;
+  RowCopier<C.threads(), C.tile_n, C.head_dim, panel_columns(C.head_dim)> k_copier;
+  RowCopier<C.threads(), C.tile_n, C.head_dim_v, panel_columns(C.head_dim_v)> v_copier;
   float s[kTiles][kKeyColumns][4];
   float out[kTiles][kOutColumns][4];
   SoftmaxState<kTiles> state;
@@ -119,13 +121,30 @@ struct Forward {
       return data + query_of(row) * p.q_stride.row + head_of(row) * p.q_stride.head;
     });
   }
+  /// First row of a tile of keys or values.
+  SPLITQ_DEVICE const u16* key_rows(const void* base, const TensorStrides& stride, int j0) const {
+    return static_cast<const u16*>(base) + sequence * stride.batch + (k_begin + j0) * stride.row + kv_head() * stride.head;
+  }
+  SPLITQ_DEVICE void copy_k(int j0) {
+    if constexpr (C.aligned) {
+      k_copier.template copy<C.padded>(seqlen_k - j0, p.head_dim);
+      k_copier.move(-C.tile_n);
+    } else {
+      copy_unaligned(k_tile, key_rows(p.k, p.k_stride, j0), p.k_stride.row, seqlen_k - j0, p.head_dim);
+    }
+  }
+  SPLITQ_DEVICE void copy_v(int j0) {
+    if constexpr (C.aligned) {
+      v_copier.template copy<C.padded>(seqlen_k - j0, p.head_dim_v);
+      v_copier.move(-C.tile_n);
+    } else {
+      copy_unaligned(v_tile, key_rows(p.v, p.v_stride, j0), p.v_stride.row, seqlen_k - j0, p.head_dim_v);
+    }
+  }
   template <class Tile>
-  SPLITQ_DEVICE void copy_keys(const Tile& tile, const void* base, const TensorStrides& stride, int columns, int j0) {
-    const u16* data = static_cast<const u16*>(base) + sequence * stride.batch + (k_begin + j0) * stride.row +
-                      kv_head() * stride.head;
-    const int left = seqlen_k - j0;
-    copy_rows<C.threads(), C.padded, C.aligned>(
-        tile, columns, [&](int r) -> const u16* { return r < left ? data + r * stride.row : nullptr; });
+  SPLITQ_DEVICE static void copy_unaligned(const Tile& tile, const u16* first, i64 stride, int rows, int columns) {
+    copy_rows<C.threads(), C.padded, false>(tile, columns,
+                                            [&](int r) -> const u16* { return r < rows ? first + r * stride : nullptr; });
   }
 
   /// S = Q Kᵀ
@@ -181,6 +200,7 @@ struct Forward {
 
   SPLITQ_DEVICE void softmax() {
     constexpr float kGrowth = 8.0f;  // in log2: p stays below 2^8
+    const float growth = kGrowth / p.unit;
     float top[kTiles][2];
     own_maxima(s, top);
     if constexpr (C.rescale == Rescale::kConditional) {
@@ -189,14 +209,14 @@ struct Forward {
       for (int m = 0; m < kTiles; ++m) {
         SPLITQ_UNROLL
         for (int h = 0; h < 2; ++h) {
-          grown = grown || (top[m][h] - state.max[m][h]) * p.unit > kGrowth;
+          grown = grown || top[m][h] - state.max[m][h] > growth;
         }
       }
       if (vote_any(grown)) parts::rescale(top, p.unit, state, out);
     } else {
       parts::rescale(top, p.unit, state, out);
     }
-    if (any_large(state, p.unit)) {
+    if (state.large) {
       exponentials<true>(s, p.unit, state);
     } else {
       exponentials<false>(s, p.unit, state);
@@ -293,23 +313,32 @@ struct Forward {
 
     const auto own_row = [&](int m, int h) { return row_at(m, h); };
 
+    // Keys that all rows of the tile see: a tile of keys inside them needs no mask.
+    const int all_begin = visible_begin(last_query);
+    const int all_end = visible_end(first_query);
+    const int tiles = end > begin ? (end - begin + C.tile_n - 1) / C.tile_n : 0;
+    int j0 = begin + (tiles - 1) * C.tile_n;
+
     copy_q();
-    int j0 = (end - 1) / C.tile_n * C.tile_n;
-    if (j0 >= begin && end > 0) copy_keys(k_tile, p.k, p.k_stride, p.head_dim, j0);
+    if constexpr (C.aligned) {
+      k_copier.open(k_tile, key_rows(p.k, p.k_stride, j0), p.k_stride.row);
+      v_copier.open(v_tile, key_rows(p.v, p.v_stride, j0), p.v_stride.row);
+    }
+    if (tiles > 0) copy_k(j0);
     cp_async_commit_group();
-    for (; j0 >= begin && end > 0; j0 -= C.tile_n) {
+    for (int tile = tiles; tile > 0; --tile, j0 -= C.tile_n) {
       cp_async_wait_group<0>();
       bar_sync();  // K is there; V of the tile before has been read
-      copy_keys(v_tile, p.v, p.v_stride, p.head_dim_v, j0);
+      copy_v(j0);
       cp_async_commit_group();
       multiply_keys();
-      const bool some_hidden = j0 + C.tile_n > visible_end(first_query) || j0 < visible_begin(last_query);
+      const bool some_hidden = j0 + C.tile_n > all_end || j0 < all_begin;
       if (some_hidden || C.transformed() || C.mask) {
         to_logits<Config, C, kFp16>(p, sequence, own_row, off, j0 + column, some_hidden, s);
       }
       cp_async_wait_group<0>();
       bar_sync();  // V is there; K has been read
-      if (j0 - C.tile_n >= begin) copy_keys(k_tile, p.k, p.k_stride, p.head_dim, j0 - C.tile_n);
+      if (tile > 1) copy_k(j0 - C.tile_n);
       cp_async_commit_group();
       softmax();
       if constexpr (C.dropout) drop(p, sequence, own_row, j0 + column, s);
