@@ -75,9 +75,8 @@ Status compile(const Nvrtc& nvrtc, const std::vector<Source>& sources, const Ker
   const std::vector<std::string> options = compile_options(spec.architecture);
   std::vector<const char*> arguments;
   for (const std::string& option : options) arguments.push_back(option.c_str());
-  const bool built =
-      nvrtc.add_name_expression(created, spec.entry.c_str()) == kSuccess &&
-      nvrtc.compile_program(created, static_cast<int>(arguments.size()), arguments.data()) == kSuccess;
+  const bool built = nvrtc.add_name_expression(created, spec.entry.c_str()) == kSuccess &&
+                     nvrtc.compile_program(created, static_cast<int>(arguments.size()), arguments.data()) == kSuccess;
   CompiledKernel out;
   out.log = log_of(nvrtc, created);
   if (!built) {

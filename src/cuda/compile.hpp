@@ -24,12 +24,12 @@ struct KernelUsage {
 };
 
 struct CompiledKernel {
-  std::string lowered_name;  // of the entry, in the image
-  std::string image;         // cubin, or PTX for a "compute_" architecture
-  std::string log;
+  std::string lowered_name{};  // of the entry, in the image
+  std::string image{};         // cubin, or PTX for a "compute_" architecture
+  std::string log{};
   KernelUsage usage{};
-  double seconds = 0;    // that the compilation took
-  std::string compiler;  // "NVRTC 13.0"
+  double seconds = 0;      // that the compilation took
+  std::string compiler{};  // "NVRTC 13.0"
 
   bool operator==(const CompiledKernel&) const = default;
 };

@@ -41,9 +41,8 @@ Status CudaDevice::open(const Driver& driver, int index, KernelCache& cache, std
   int count = 0;
   SPLITQ_TRY(device_count(driver, &count));
   if (index < 0 || index >= count) {
-    return Status::invalid(
-        count == 0 ? fmt::format("device: cuda:{}; there is no CUDA device", index)
-                   : fmt::format("device: cuda:{}; it may be cuda:0 to cuda:{}", index, count - 1));
+    return Status::invalid(count == 0 ? fmt::format("device: cuda:{}; there is no CUDA device", index)
+                                      : fmt::format("device: cuda:{}; it may be cuda:0 to cuda:{}", index, count - 1));
   }
   std::unique_ptr<CudaDevice> out(new CudaDevice(driver, index, cache));
   DeviceId id = 0;
@@ -82,8 +81,9 @@ Status CudaDevice::load_module(const KernelSpec& spec, LoadedKernel* kernel) con
   SPLITQ_TRY(cache_.get(spec, &kernel->compiled));
   const std::size_t shared = spec.shared_bytes + static_cast<std::size_t>(kernel->compiled->usage.static_shared_bytes);
   if (shared > properties_.shared_bytes_per_block) {
-    return Status::unsupported(fmt::format("{}: it takes {} bytes of shared memory; cuda:{} ({}) has {}", to_string(spec),
-                                           shared, index_, properties_.name, properties_.shared_bytes_per_block));
+    return Status::unsupported(fmt::format("{}: it takes {} bytes of shared memory; cuda:{} ({}) has {}",
+                                           to_string(spec), shared, index_, properties_.name,
+                                           properties_.shared_bytes_per_block));
   }
   kernel->threads = static_cast<unsigned>(spec.threads);
   kernel->shared_bytes = static_cast<unsigned>(spec.shared_bytes);
@@ -106,8 +106,8 @@ Status CudaDevice::launch_raw(const LoadedKernel& kernel, Grid grid, const void*
   SPLITQ_TRY(scope.status());
   void* parameters[] = {const_cast<void*>(params)};
   return check(driver_,
-               driver_.launch_kernel(kernel.function, grid.x, grid.y, grid.z, kernel.threads, 1, 1,
-                                     kernel.shared_bytes, stream, parameters, nullptr),
+               driver_.launch_kernel(kernel.function, grid.x, grid.y, grid.z, kernel.threads, 1, 1, kernel.shared_bytes,
+                                     stream, parameters, nullptr),
                "cuLaunchKernel");
 }
 
@@ -115,10 +115,12 @@ Status CudaDevice::check_pointer(const void* pointer, const char* name) const {
   const auto address = reinterpret_cast<DevicePointer>(pointer);
   int ordinal = -1;
   if (driver_.pointer_get_attribute(&ordinal, PointerAttribute::kDeviceOrdinal, address) != 0) {
-    return Status::invalid(fmt::format("{}: its memory is not a CUDA device's; it may be memory of cuda:{}", name, index_));
+    return Status::invalid(
+        fmt::format("{}: its memory is not a CUDA device's; it may be memory of cuda:{}", name, index_));
   }
   if (ordinal != index_) {
-    return Status::invalid(fmt::format("{}: its memory is on cuda:{}; it may be memory of cuda:{}", name, ordinal, index_));
+    return Status::invalid(
+        fmt::format("{}: its memory is on cuda:{}; it may be memory of cuda:{}", name, ordinal, index_));
   }
   return {};
 }

@@ -41,9 +41,7 @@ class File {
 };
 
 /// Code that another user could have written is not run.
-bool is_ours(const struct stat& status) {
-  return status.st_uid == ::geteuid() && (status.st_mode & kOthersWrite) == 0;
-}
+bool is_ours(const struct stat& status) { return status.st_uid == ::geteuid() && (status.st_mode & kOthersWrite) == 0; }
 
 bool read_all(int file, std::string* bytes) {
   struct stat status {};

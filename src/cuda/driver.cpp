@@ -65,8 +65,8 @@ Status load_driver(const std::string& path, Driver* driver) {
     return Status::unsupported(fmt::format("CUDA driver: version {}; at least {} is needed",
                                            version_string(driver->version), version_string(kMinDriverVersion)));
   }
-#define SPLITQ_FIND(member, name, parameters)                                          \
-  if (const Status found = library.find(name, &driver->member); !found.ok()) {         \
+#define SPLITQ_FIND(member, name, parameters)                                            \
+  if (const Status found = library.find(name, &driver->member); !found.ok()) {           \
     return Status::unsupported(fmt::format("CUDA driver: {}: {}", path, found.message)); \
   }
   SPLITQ_DRIVER_FUNCTIONS(SPLITQ_FIND)

@@ -35,8 +35,8 @@ Status write_dump(const std::string& folder, const std::vector<Source>& sources,
                   const Dump& dump) {
   const fs::path base = fs::path(folder) / digest(dump.key);
   for (const Source& source : sources) SPLITQ_TRY(write_file(fs::path(folder) / "kernels" / source.name, source.text));
-  SPLITQ_TRY(write_file(base.string() + ".cu", as_comment(to_string(spec) + "\n" + dump.key) +
-                                                   fmt::format("#include \"{}\"\n", spec.header)));
+  SPLITQ_TRY(write_file(base.string() + ".cu",
+                        as_comment(to_string(spec) + "\n" + dump.key) + fmt::format("#include \"{}\"\n", spec.header)));
   SPLITQ_TRY(write_file(base.string() + ".log", dump.log));
   SPLITQ_TRY(write_file(base.string() + ".ptx", dump.ptx));
   return is_virtual(spec.architecture) ? Status{} : write_file(base.string() + ".cubin", dump.image);

@@ -102,7 +102,8 @@ Status KernelCache::find_or_compile(const KernelSpec& spec, const std::string& k
   if (Status found = nvrtc_(&nvrtc); !found.ok()) {
     if (!pack_status_.ok()) found.message += "; " + pack_status_.message;
     if (pack_status_.ok() && !settings_.pack.empty()) {
-      found.message += fmt::format("; pack '{}' does not hold {} of these kernel sources", settings_.pack, to_string(spec));
+      found.message +=
+          fmt::format("; pack '{}' does not hold {} of these kernel sources", settings_.pack, to_string(spec));
     }
     return found;
   }

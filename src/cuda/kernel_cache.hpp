@@ -16,10 +16,10 @@
 namespace splitq::cuda {
 
 struct CacheSettings {
-  std::filesystem::path folder;  // of the cache on disk; empty: none
-  std::string pack;              // SPLITQ_PACK: a file that `splitq precompile` wrote
-  std::string source_folder;     // SPLITQ_KERNEL_SOURCE_DIR: kernels/ on disk instead of what the library embeds
-  std::string dump_folder;       // SPLITQ_DUMP_DIR: takes source, log, PTX and cubin of every kernel compiled
+  std::filesystem::path folder{};  // of the cache on disk; empty: none
+  std::string pack{};              // SPLITQ_PACK: a file that `splitq precompile` wrote
+  std::string source_folder{};     // SPLITQ_KERNEL_SOURCE_DIR: kernels/ on disk instead of what the library embeds
+  std::string dump_folder{};       // SPLITQ_DUMP_DIR: takes source, log, PTX and cubin of every kernel compiled
 
   static CacheSettings from_environment();
 };

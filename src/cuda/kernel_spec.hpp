@@ -9,10 +9,10 @@
 namespace splitq::cuda {
 
 struct KernelSpec {
-  std::string header;        // "sm80/forward.hpp": a file of kernels/
-  std::string entry;         // a name expression: "splitq::sm80::forward<splitq::sm80::Config{.head_dim = 128}>"
-  std::string architecture;  // "sm_90a": machine code; "compute_75": PTX, which the driver compiles
-  int threads = 0;           // of a block
+  std::string header;            // "sm80/forward.hpp": a file of kernels/
+  std::string entry;             // a name expression: "splitq::sm80::forward<splitq::sm80::Config{.head_dim = 128}>"
+  std::string architecture;      // "sm_90a": machine code; "compute_75": PTX, which the driver compiles
+  int threads = 0;               // of a block
   std::size_t shared_bytes = 0;  // dynamic shared memory of a block
 
   auto operator<=>(const KernelSpec&) const = default;

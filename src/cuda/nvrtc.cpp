@@ -12,7 +12,7 @@
 namespace splitq::cuda {
 namespace {
 
-constexpr std::array<int, 2> kMajors{13, 12};  // newest first
+constexpr std::array<int, 2> kMajors{13, 12};                                 // newest first
 constexpr std::array<const char*, 2> kFolders{"", "/usr/local/cuda/lib64/"};  // "": where the loader looks
 
 /// A driver loads the kernels of its own major version and of older ones.
@@ -49,8 +49,8 @@ Status load_nvrtc(const std::vector<std::string>& paths, Nvrtc* nvrtc) {
     SharedLibrary library;
     if (!SharedLibrary::open(path, &library).ok()) continue;
     nvrtc->path = path;
-#define SPLITQ_FIND(member, name, parameters)                                    \
-  if (const Status found = library.find(name, &nvrtc->member); !found.ok()) {    \
+#define SPLITQ_FIND(member, name, parameters)                                      \
+  if (const Status found = library.find(name, &nvrtc->member); !found.ok()) {      \
     return Status::unsupported(fmt::format("NVRTC: {}: {}", path, found.message)); \
   }
     SPLITQ_NVRTC_FUNCTIONS(SPLITQ_FIND)

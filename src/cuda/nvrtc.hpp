@@ -23,12 +23,12 @@ using NvrtcProgram = struct NvrtcProgramTag*;
   X(destroy_program, "nvrtcDestroyProgram", (NvrtcProgram * program))                                            \
   X(add_name_expression, "nvrtcAddNameExpression", (NvrtcProgram program, const char* expression))               \
   X(compile_program, "nvrtcCompileProgram", (NvrtcProgram program, int num_options, const char* const* options)) \
-  X(get_program_log_size, "nvrtcGetProgramLogSize", (NvrtcProgram program, std::size_t* bytes))                  \
+  X(get_program_log_size, "nvrtcGetProgramLogSize", (NvrtcProgram program, std::size_t * bytes))                 \
   X(get_program_log, "nvrtcGetProgramLog", (NvrtcProgram program, char* log))                                    \
   X(get_lowered_name, "nvrtcGetLoweredName", (NvrtcProgram program, const char* expression, const char** name))  \
-  X(get_cubin_size, "nvrtcGetCUBINSize", (NvrtcProgram program, std::size_t* bytes))                             \
+  X(get_cubin_size, "nvrtcGetCUBINSize", (NvrtcProgram program, std::size_t * bytes))                            \
   X(get_cubin, "nvrtcGetCUBIN", (NvrtcProgram program, char* cubin))                                             \
-  X(get_ptx_size, "nvrtcGetPTXSize", (NvrtcProgram program, std::size_t* bytes))                                 \
+  X(get_ptx_size, "nvrtcGetPTXSize", (NvrtcProgram program, std::size_t * bytes))                                \
   X(get_ptx, "nvrtcGetPTX", (NvrtcProgram program, char* ptx))
 
 struct Nvrtc {
@@ -38,7 +38,7 @@ struct Nvrtc {
   SPLITQ_NVRTC_FUNCTIONS(SPLITQ_DECLARE)
 #undef SPLITQ_DECLARE
 
-  std::string name() const;                     // "NVRTC 13.0"
+  std::string name() const;                          // "NVRTC 13.0"
   std::vector<int> supported_architectures() const;  // 75, 80, ...
 };
 

@@ -18,7 +18,8 @@ Status read_sources(const std::string& folder, std::vector<Source>* sources) {
     if (at->path().extension() != ".hpp") continue;
     std::ifstream file(at->path(), std::ios::binary);
     std::string text(std::istreambuf_iterator<char>(file), {});
-    if (!file) return Status::invalid(fmt::format("SPLITQ_KERNEL_SOURCE_DIR: '{}' cannot be read", at->path().string()));
+    if (!file)
+      return Status::invalid(fmt::format("SPLITQ_KERNEL_SOURCE_DIR: '{}' cannot be read", at->path().string()));
     sources->push_back({at->path().lexically_relative(folder).generic_string(), std::move(text)});
   }
   if (error) return Status::invalid(fmt::format("SPLITQ_KERNEL_SOURCE_DIR: '{}': {}", folder, error.message()));
