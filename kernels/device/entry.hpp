@@ -4,7 +4,7 @@
 //   SPLITQ_KERNEL(threads, min_blocks)   a kernel: block size, blocks that an SM must hold
 //   SPLITQ_DEVICE                        a function of device code
 //   SPLITQ_INSTRUCTION                   one hardware instruction (kernels/device alone)
-//   SPLITQ_PTX({...})                    its body
+//   SPLITQ_PTX({...});                   its body
 #pragma once
 
 #if defined(__CUDACC_RTC__) || defined(__CUDA_ARCH__)
@@ -18,7 +18,7 @@
 #define SPLITQ_KERNEL(threads, min_blocks) inline
 #define SPLITQ_DEVICE inline
 #define SPLITQ_INSTRUCTION
-#define SPLITQ_PTX(...) ;
+#define SPLITQ_PTX(...)
 #define SPLITQ_UNROLL
 #endif
 

@@ -17,40 +17,43 @@ SPLITQ_INSTRUCTION void ldmatrix_x4(u32 (&r)[4], u32 shared) SPLITQ_PTX({
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(shared));
-}) SPLITQ_INSTRUCTION void ldmatrix_x4_trans(u32 (&r)[4], u32 shared) SPLITQ_PTX({
+});
+SPLITQ_INSTRUCTION void ldmatrix_x4_trans(u32 (&r)[4], u32 shared) SPLITQ_PTX({
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(shared));
-}) SPLITQ_INSTRUCTION void ldmatrix_x2(u32 (&r)[2], u32 shared) SPLITQ_PTX({
+});
+SPLITQ_INSTRUCTION void ldmatrix_x2(u32 (&r)[2], u32 shared) SPLITQ_PTX({
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(shared));
-}) SPLITQ_INSTRUCTION void ldmatrix_x2_trans(u32 (&r)[2], u32 shared) SPLITQ_PTX({
+});
+SPLITQ_INSTRUCTION void ldmatrix_x2_trans(u32 (&r)[2], u32 shared) SPLITQ_PTX({
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(shared));
-})
+});
 
-    /// mma.sync.aligned.m16n8k16.row.col.f32.T.T.f32: d += a b. On sm_75, two m16n8k8 of fp16; bf16 does not exist there.
-    template <class T>
-    SPLITQ_INSTRUCTION void mma_m16n8k16(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) SPLITQ_PTX({
-      static_assert(kSame<T, Fp16> || kHasBf16, "bf16 needs sm_80");
-      if constexpr (kSame<T, Bf16>) {
-        asm volatile(
-            "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-            "{%0, %1, %2, %3};"
-            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-      } else if constexpr (kArchitecture >= 800) {
-        asm volatile(
-            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-            "{%0, %1, %2, %3};"
-            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-      } else {
-        for (int k = 0; k < 2; ++k) {
-          asm volatile(
-              "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-              : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-              : "r"(a[2 * k]), "r"(a[2 * k + 1]), "r"(b[k]));
-        }
-      }
-    })
+/// mma.sync.aligned.m16n8k16.row.col.f32.T.T.f32: d += a b. On sm_75, two m16n8k8 of fp16; bf16 does not exist there.
+template <class T>
+SPLITQ_INSTRUCTION void mma_m16n8k16(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) SPLITQ_PTX({
+  static_assert(kSame<T, Fp16> || kHasBf16, "bf16 needs sm_80");
+  if constexpr (kSame<T, Bf16>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else if constexpr (kArchitecture >= 800) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else {
+    for (int k = 0; k < 2; ++k) {
+      asm volatile(
+          "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+          : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+          : "r"(a[2 * k]), "r"(a[2 * k + 1]), "r"(b[k]));
+    }
+  }
+});
 
 }  // namespace splitq::device
