@@ -88,18 +88,19 @@ struct RowCopier {
   SPLITQ_DEVICE void move(i64 rows) { from += rows * stride; }
 
   /// Rows 0 .. rows - 1 of the tile; the rest becomes 0. `columns`: of the tensor, where the tile is wider.
+  /// `offset`: bytes from the tile that open() was given to the one that is filled.
   template <bool kPadded>
-  SPLITQ_DEVICE void copy(int rows, int columns) const {
+  SPLITQ_DEVICE void copy(int rows, int columns, u32 offset) const {
     if (rows >= kRows) {
-      copy_checked<kPadded, false>(rows, columns);
+      copy_checked<kPadded, false>(rows, columns, offset);
     } else {
-      copy_checked<kPadded, true>(rows, columns);
+      copy_checked<kPadded, true>(rows, columns, offset);
     }
   }
 
  private:
   template <bool kPadded, bool kEdge>
-  SPLITQ_DEVICE void copy_checked(int rows, int columns) const {
+  SPLITQ_DEVICE void copy_checked(int rows, int columns, u32 offset) const {
     const u16* row = from;
     SPLITQ_UNROLL
     for (int begin = 0; begin < kRows; begin += kStep, row += kStep * stride) {
@@ -107,7 +108,7 @@ struct RowCopier {
       SPLITQ_UNROLL
       for (int panel = 0; panel < kColumns / kPanel; ++panel) {
         const bool inside = (!kEdge || begin + own_row() < rows) && (!kPadded || panel * kPanel + own_column() < columns);
-        cp_async_cg_16(to + static_cast<u32>(panel * kRows + begin) * Tile::kRowBytes,
+        cp_async_cg_16(to + offset + static_cast<u32>(panel * kRows + begin) * Tile::kRowBytes,
                        inside ? row + panel * kPanel : nullptr, inside ? 16 : 0);
       }
     }

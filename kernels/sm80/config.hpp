@@ -19,6 +19,7 @@ struct Config {
   int tile_n = 64;       // keys of a tile, a multiple of 16
   int warps = 4;
   int min_blocks = 2;    // per SM, what registers are limited for
+  int stages = 1;        // K/V buffers. 2: the next tile is on its way during the whole of this one, one barrier a tile
   Rescale rescale = Rescale::kConditional;
   bool padded = false;   // head_dim or head_dim_v is larger than the tensors'
   bool aligned = true;   // rows of q, k, v begin at multiples of 16 bytes
@@ -41,7 +42,8 @@ constexpr int panel_columns(int head_dim) { return head_dim % 64 == 0 ? 64 : 32;
 
 /// Dynamic shared memory. Host and device take sizes and offsets from here.
 struct SmemLayout {
-  int q, k, v;  // byte offsets
+  int q, k, v;  // byte offsets; K and V of the first stage
+  int stage;    // bytes from one stage to the next
   int bytes;
 };
 
@@ -51,7 +53,8 @@ constexpr SmemLayout smem_layout(const Config& c) {
   layout.q = 0;
   layout.k = layout.q + c.tile_m * c.head_dim * element_bytes;
   layout.v = layout.k + c.tile_n * c.head_dim * element_bytes;
-  const int end = layout.v + c.tile_n * c.head_dim_v * element_bytes;
+  layout.stage = c.tile_n * (c.head_dim + c.head_dim_v) * element_bytes;
+  const int end = layout.k + c.stages * layout.stage;
   const int out_end = c.tile_m * c.head_dim_v * element_bytes;  // the output is staged over everything
   layout.bytes = end > out_end ? end : out_end;
   return layout;

@@ -125,20 +125,20 @@ struct Forward {
   SPLITQ_DEVICE const u16* key_rows(const void* base, const TensorStrides& stride, int j0) const {
     return static_cast<const u16*>(base) + sequence * stride.batch + (k_begin + j0) * stride.row + kv_head() * stride.head;
   }
-  SPLITQ_DEVICE void copy_k(int j0) {
+  SPLITQ_DEVICE void copy_k(int j0, u32 stage) {
     if constexpr (C.aligned) {
-      k_copier.template copy<C.padded>(seqlen_k - j0, p.head_dim);
+      k_copier.template copy<C.padded>(seqlen_k - j0, p.head_dim, stage);
       k_copier.move(-C.tile_n);
     } else {
-      copy_unaligned(k_tile, key_rows(p.k, p.k_stride, j0), p.k_stride.row, seqlen_k - j0, p.head_dim);
+      copy_unaligned(KTile{k_tile.base + stage}, key_rows(p.k, p.k_stride, j0), p.k_stride.row, seqlen_k - j0, p.head_dim);
     }
   }
-  SPLITQ_DEVICE void copy_v(int j0) {
+  SPLITQ_DEVICE void copy_v(int j0, u32 stage) {
     if constexpr (C.aligned) {
-      v_copier.template copy<C.padded>(seqlen_k - j0, p.head_dim_v);
+      v_copier.template copy<C.padded>(seqlen_k - j0, p.head_dim_v, stage);
       v_copier.move(-C.tile_n);
     } else {
-      copy_unaligned(v_tile, key_rows(p.v, p.v_stride, j0), p.v_stride.row, seqlen_k - j0, p.head_dim_v);
+      copy_unaligned(VTile{v_tile.base + stage}, key_rows(p.v, p.v_stride, j0), p.v_stride.row, seqlen_k - j0, p.head_dim_v);
     }
   }
   template <class Tile>
@@ -148,7 +148,7 @@ struct Forward {
   }
 
   /// S = Q Kᵀ
-  SPLITQ_DEVICE void multiply_keys() {
+  SPLITQ_DEVICE void multiply_keys(const KTile& k) {
     const int warp_row = static_cast<int>(thread_index() / kWarpSize) * kTiles * 16;
     SPLITQ_UNROLL
     for (int m = 0; m < kTiles; ++m) {
@@ -163,7 +163,7 @@ struct Forward {
       SPLITQ_UNROLL
       for (int n = 0; n < kKeyColumns; n += 2) {
         u32 b[2][2];
-        load_b_of_rows(b, k_tile, n * 8, d);
+        load_b_of_rows(b, k, n * 8, d);
         SPLITQ_UNROLL
         for (int m = 0; m < kTiles; ++m) {
           mma_m16n8k16<Type>(s[m][n], a[m], b[0]);
@@ -174,7 +174,7 @@ struct Forward {
   }
 
   /// O += P V. Accumulators of S are, packed, the A operand of the next product.
-  SPLITQ_DEVICE void multiply_values() {
+  SPLITQ_DEVICE void multiply_values(const VTile& v) {
     SPLITQ_UNROLL
     for (int n = 0; n < kKeyColumns; n += 2) {
       u32 a[kTiles][4];
@@ -188,7 +188,7 @@ struct Forward {
       SPLITQ_UNROLL
       for (int d = 0; d < kOutColumns; d += 2) {
         u32 b[2][2];
-        load_b_of_columns(b, v_tile, n * 8, d * 8);
+        load_b_of_columns(b, v, n * 8, d * 8);
         SPLITQ_UNROLL
         for (int m = 0; m < kTiles; ++m) {
           mma_m16n8k16<Type>(out[m][d], a[m], b[0]);
@@ -324,25 +324,45 @@ struct Forward {
       k_copier.open(k_tile, key_rows(p.k, p.k_stride, j0), p.k_stride.row);
       v_copier.open(v_tile, key_rows(p.v, p.v_stride, j0), p.v_stride.row);
     }
-    if (tiles > 0) copy_k(j0);
-    cp_async_commit_group();
-    for (int tile = tiles; tile > 0; --tile, j0 -= C.tile_n) {
-      cp_async_wait_group<0>();
-      bar_sync();  // K is there; V of the tile before has been read
-      copy_v(j0);
-      cp_async_commit_group();
-      multiply_keys();
+    const auto logits = [&] {
       const bool some_hidden = j0 + C.tile_n > all_end || j0 < all_begin;
       if (some_hidden || C.transformed() || C.mask) {
         to_logits<Config, C, kFp16>(p, sequence, own_row, off, j0 + column, some_hidden, s);
       }
-      cp_async_wait_group<0>();
-      bar_sync();  // V is there; K has been read
-      if (tile > 1) copy_k(j0 - C.tile_n);
-      cp_async_commit_group();
+    };
+    const auto weights = [&] {
       softmax();
       if constexpr (C.dropout) drop(p, sequence, own_row, j0 + column, s);
-      multiply_values();
+    };
+    if (tiles > 0) copy_k(j0, 0);
+    if (tiles > 0 && C.stages == 2) copy_v(j0, 0);
+    cp_async_commit_group();
+    u32 stage = 0;
+    for (int tile = tiles; tile > 0; --tile, j0 -= C.tile_n) {
+      cp_async_wait_group<0>();
+      bar_sync();  // K is there (and V with two stages); the tile before has been read
+      if constexpr (C.stages == 1) {
+        copy_v(j0, 0);
+        cp_async_commit_group();
+        multiply_keys(k_tile);
+        logits();
+        cp_async_wait_group<0>();
+        bar_sync();  // V is there; K has been read
+        if (tile > 1) copy_k(j0 - C.tile_n, 0);
+        cp_async_commit_group();
+        weights();
+        multiply_values(v_tile);
+      } else {
+        const u32 next = kSmem.stage - stage;
+        if (tile > 1) copy_k(j0 - C.tile_n, next);
+        if (tile > 1) copy_v(j0 - C.tile_n, next);
+        cp_async_commit_group();
+        multiply_keys(KTile{k_tile.base + stage});
+        logits();
+        weights();
+        multiply_values(VTile{v_tile.base + stage});
+        stage = next;
+      }
     }
     cp_async_wait_group<0>();
     finish();
