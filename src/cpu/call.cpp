@@ -14,6 +14,8 @@ std::int64_t Call::splits(std::int64_t b) const {
   return std::max<std::int64_t>(1, (sequences[b].seqlen_k + plan.split_keys - 1) / plan.split_keys);
 }
 
+std::int64_t Call::key_tiles(std::int64_t b) const { return (sequences[b].seqlen_k + plan.tile_n - 1) / plan.tile_n; }
+
 float* Call::lse(const TensorView& view, std::int64_t b, std::int64_t h, std::int64_t i) const {
   auto* data = static_cast<float*>(view.data);
   if (view.rank == 2) return data + h * view.strides[0] + (sequences[b].q_begin + i) * view.strides[1];

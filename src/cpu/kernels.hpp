@@ -15,6 +15,14 @@
 
 namespace splitq::cpu {
 
+/// A key tile in fp32, rows of tile_stride() floats, and the largest magnitudes in it (as bits, load_rows()).
+struct KeyTile {
+  const float* k = nullptr;
+  const float* v = nullptr;
+  std::uint32_t largest_k = 0;
+  std::uint32_t largest_v = 0;
+};
+
 /// A call, shared by all its tasks.
 struct Call {
   const Problem& problem;
@@ -22,6 +30,9 @@ struct Call {
   const CpuPlan& plan;
   std::vector<Sequence> sequences;
   DropoutStream dropout{};
+  // Where the plan packs keys: the tiles of sequence b, head h, from first_packed[b] + h * key_tiles(b) on.
+  std::vector<KeyTile> packed;
+  std::vector<std::int64_t> first_packed;
   // Forward with split keys: each split's unnormalised output rows, row maxima and row sums.
   std::vector<std::int64_t> first_partial;  // of each sequence; rows follow as [split][head][row]
   float* partial_out = nullptr;             // [partial rows][Dv]
@@ -35,6 +46,7 @@ struct Call {
   /// Rows of sequence b, one key/value head.
   std::int64_t rows(std::int64_t b) const { return sequences[b].seqlen_q * problem.group(); }
   std::int64_t splits(std::int64_t b) const;
+  std::int64_t key_tiles(std::int64_t b) const;
   Rows q(std::int64_t b, std::int64_t h) const { return rows_of(tensors.q, b, sequences[b].q_begin, h); }
   Rows out(std::int64_t b, std::int64_t h) const { return rows_of(tensors.out, b, sequences[b].q_begin, h); }
   Rows keys(const TensorView& view, std::int64_t b, std::int64_t h) const {
@@ -75,7 +87,9 @@ struct Kernels {
   std::int64_t lanes;     // fp32 elements of a vector
   void (*forward)(const Call& call, const Task& task, Arena arena);
   void (*decode)(const Call& call, const Task& task, Arena arena);
-  void (*merge)(const Call& call, const Task& task, Arena arena);  // split results of the task's rows
+  KeyTile (*pack)(const Call& call, std::int64_t sequence, std::int64_t head_kv, std::int64_t tile, float* k, float* v);
+  std::int64_t (*packed_floats)(std::int64_t tile_n, std::int64_t dim);  // of one tile of K or V
+  void (*merge)(const Call& call, const Task& task, Arena arena);        // split results of the task's rows
   void (*backward)(const Call& call, const Task& task, Arena arena, Turnstile& turnstile);
   void (*convert_rows)(const Rows& from, const Rows& to, std::int64_t count, std::int64_t dim);  // fp32 to any type
   std::size_t (*scratch_bytes)(const Problem& problem, const CpuPlan& plan);                     // of one worker

@@ -14,7 +14,15 @@ Status attribute(const Driver& driver, DeviceId id, DeviceAttribute which, int* 
   return check(driver, driver.device_get_attribute(value, which, id), "cuDeviceGetAttribute");
 }
 
-Status read_properties(const Driver& driver, DeviceId id, DeviceProperties* out) {
+}  // namespace
+
+Status device_count(const Driver& driver, int* count) {
+  return check(driver, driver.device_get_count(count), "cuDeviceGetCount");
+}
+
+Status read_properties(const Driver& driver, int index, DeviceProperties* out) {
+  DeviceId id = 0;
+  SPLITQ_TRY(check(driver, driver.device_get(&id, index), "cuDeviceGet"));
   std::array<char, 256> name{};
   SPLITQ_TRY(check(driver, driver.device_get_name(name.data(), static_cast<int>(name.size()), id), "cuDeviceGetName"));
   out->name = name.data();
@@ -31,12 +39,6 @@ Status read_properties(const Driver& driver, DeviceId id, DeviceProperties* out)
   return {};
 }
 
-}  // namespace
-
-Status device_count(const Driver& driver, int* count) {
-  return check(driver, driver.device_get_count(count), "cuDeviceGetCount");
-}
-
 Status CudaDevice::open(const Driver& driver, int index, KernelCache& cache, std::unique_ptr<CudaDevice>* device) {
   int count = 0;
   SPLITQ_TRY(device_count(driver, &count));
@@ -47,7 +49,7 @@ Status CudaDevice::open(const Driver& driver, int index, KernelCache& cache, std
   std::unique_ptr<CudaDevice> out(new CudaDevice(driver, index, cache));
   DeviceId id = 0;
   SPLITQ_TRY(check(driver, driver.device_get(&id, index), "cuDeviceGet"));
-  SPLITQ_TRY(read_properties(driver, id, &out->properties_));
+  SPLITQ_TRY(read_properties(driver, index, &out->properties_));
   SPLITQ_TRY(check(driver, driver.device_primary_ctx_retain(&out->context_, id), "cuDevicePrimaryCtxRetain"));
   *device = std::move(out);
   return {};

@@ -89,6 +89,9 @@ class CudaDevice {
 
 Status device_count(const Driver& driver, int* count);
 
+/// Of a device that exists. Makes no context: cheap, and takes no memory there.
+Status read_properties(const Driver& driver, int index, DeviceProperties* properties);
+
 /// This process's device of that index, opened on first use; stays open.
 Status device(int index, CudaDevice** device);
 

@@ -1,25 +1,16 @@
 #include "cuda/pack.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <fstream>
 #include <iterator>
-#include <system_error>
 
 namespace splitq::cuda {
 
-Status write_pack(const std::string& path, const std::vector<ArchiveEntry>& entries) {
-  const std::string temporary = fmt::format("{}.{}.new", path, ::getpid());
-  std::ofstream file(temporary, std::ios::binary);
-  for (const ArchiveEntry& entry : entries) file << serialize(entry);
-  file.close();
-  if (file && std::rename(temporary.c_str(), path.c_str()) == 0) return {};
-  const std::string reason = std::generic_category().message(errno);
-  ::unlink(temporary.c_str());
-  return Status::invalid(fmt::format("pack '{}' cannot be written: {}", path, reason));
+std::string make_pack(const std::vector<ArchiveEntry>& entries) {
+  std::string bytes;
+  for (const ArchiveEntry& entry : entries) bytes += serialize(entry);
+  return bytes;
 }
 
 Status read_pack(const std::string& path, std::map<std::string, CompiledKernel>* kernels) {

@@ -10,8 +10,8 @@
 
 namespace splitq::cuda {
 
-/// Written beside the target and renamed: never half a pack.
-Status write_pack(const std::string& path, const std::vector<ArchiveEntry>& entries);
+/// The bytes of a pack.
+std::string make_pack(const std::vector<ArchiveEntry>& entries);
 
 /// Refuses a pack of which any entry is damaged.
 Status read_pack(const std::string& path, std::map<std::string, CompiledKernel>* kernels);

@@ -1,8 +1,53 @@
 #include "cuda/variants.hpp"
 
-namespace splitq::cuda {
+#include <array>
 
-// No kernel family is in kernels/ yet; each adds its own here.
-std::vector<KernelSpec> variants(const std::string&) { return {}; }
+#include "cuda/architecture.hpp"
+#include "cuda/sm80.hpp"
+#include "gpu/tiles.hpp"
+
+namespace splitq::cuda {
+namespace {
+
+constexpr std::array<int, 8> kHeadDims{32, 64, 96, 128, 160, 192, 224, 256};
+constexpr const char* kTuring = "75";  // has no bf16
+
+using Config = sm80::Config;
+
+/// The options of a forward, each alone, as changes of a configuration; the plain one and the causal one first.
+constexpr std::array<void (*)(Config&), 12> kOptions{
+    +[](Config&) {},
+    +[](Config& c) { c.banded = true; },
+    +[](Config& c) { c.pack_group = true; },
+    +[](Config& c) { c.scaled = true; },
+    +[](Config& c) { c.softcap = true; },
+    +[](Config& c) { c.alibi = true; },
+    +[](Config& c) { c.bias = true; },
+    +[](Config& c) { c.mask = true; },
+    +[](Config& c) { c.dropout = true; },
+    +[](Config& c) { c.indexed = true; },
+    +[](Config& c) { c.padded = true; },
+    +[](Config& c) { c.padded = true, c.aligned = false; },
+};
+
+}  // namespace
+
+std::vector<KernelSpec> variants(const std::string& architecture) {
+  std::vector<KernelSpec> out;
+  std::size_t shared_bytes = 0;
+  if (!max_shared_bytes(architecture, &shared_bytes).ok()) return out;
+  const bool has_bf16 = architecture.find(kTuring) == std::string::npos;
+  for (const sm80::Element element : {sm80::Element::kFp16, sm80::Element::kBf16}) {
+    if (element == sm80::Element::kBf16 && !has_bf16) continue;
+    for (const int head_dim : kHeadDims) {
+      for (const auto& option : kOptions) {
+        Config config{.element = element, .head_dim = head_dim, .head_dim_v = head_dim};
+        option(config);
+        out.push_back(forward_spec(gpu::with_tiles(config, shared_bytes), architecture));
+      }
+    }
+  }
+  return out;
+}
 
 }  // namespace splitq::cuda

@@ -8,6 +8,7 @@
 
 namespace splitq::cuda {
 
+/// Empty where the architecture is none that is known.
 std::vector<KernelSpec> variants(const std::string& architecture);
 
 }  // namespace splitq::cuda

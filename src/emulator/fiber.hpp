@@ -40,9 +40,9 @@ class Fiber {
   void* stack_pointer_ = nullptr;
 #endif
   // What AddressSanitizer wants to know of a stack.
-  void* fake_stack_ = nullptr;
-  const void* bottom_ = nullptr;
-  std::size_t size_ = 0;
+  [[maybe_unused]] void* fake_stack_ = nullptr;
+  [[maybe_unused]] const void* bottom_ = nullptr;
+  [[maybe_unused]] std::size_t size_ = 0;
 };
 
 }  // namespace splitq::emulator

@@ -19,6 +19,7 @@ struct CpuPlan {
       0;  // sequences of at most so many rows run the decode kernel: lanes along the head dimension
   std::int64_t decode_heads = 1;  // key/value heads of one such task: all that lie side by side in a row of the cache
   std::int64_t split_keys = 0;    // keys of one split, a multiple of tile_n; 0: keys are not split
+  bool pack_keys = false;         // K and V are converted to tiles once, for all query tiles
   int threads = 1;
   Schedule schedule{};
   bool operator==(const CpuPlan&) const = default;

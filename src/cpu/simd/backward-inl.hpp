@@ -88,7 +88,6 @@ struct BackwardTask {
   const Logits logits;
   const Band band;
   const Rows k_rows;
-  const Rows v_rows;
   const std::int64_t d_stride;
   const std::int64_t v_stride;
   BackwardScratch s{};
@@ -100,18 +99,17 @@ struct BackwardTask {
         logits(c.problem),
         band(c.band(t.sequence)),
         k_rows(c.keys(c.tensors.k, t.sequence, t.head_kv)),
-        v_rows(c.keys(c.tensors.v, t.sequence, t.head_kv)),
         d_stride(tile_stride(c.problem.head_dim)),
         v_stride(tile_stride(c.problem.head_dim_v)) {}
 };
 
-/// Logits of a panel before keys [j0, j0 + keys), whose tile is in s.k.
+/// Logits of a panel before keys [j0, j0 + keys) of a tile.
 inline void recompute_logits(const BackwardTask& t, const BackwardPanel& panel, Visible visible, std::int64_t j0,
-                             std::int64_t keys, std::uint32_t largest_k, float* out) {
-  if (may_overflow(t.problem, t.logits, panel.largest_q, largest_k)) {
+                             std::int64_t keys, const KeyTile& tile, float* out) {
+  if (may_overflow(t.problem, t.logits, panel.largest_q, tile.largest_k)) {
     exact_scores(t.call, t.task.sequence, t.logits, panel.rows, t.k_rows, j0, keys, out);
   } else {
-    gemm<Init::kZero>(round_up(keys, kRowAlign), panel.vecs, t.problem.head_dim, {t.s.k, t.d_stride, 1},
+    gemm<Init::kZero>(round_up(keys, kRowAlign), panel.vecs, t.problem.head_dim, {tile.k, t.d_stride, 1},
                       {panel.q, kPanelWidth}, {out, kPanelWidth});
   }
   const bool some = visible == Visible::kSome;
@@ -178,14 +176,13 @@ inline void refine_statistics(BackwardTask& t, std::int64_t count) {
   const KeyRange range = task_keys(t.call, t.task);
   for (std::int64_t j0 = range.begin; j0 < range.end; j0 += t.call.plan.tile_n) {
     const std::int64_t end = j0 + t.call.plan.tile_n < range.end ? j0 + t.call.plan.tile_n : range.end;
-    const std::uint32_t largest_k =
-        load_rows(t.k_rows, j0, end - j0, round_up(end - j0, kRowAlign), t.problem.head_dim, t.s.k, t.d_stride);
+    const KeyTile tile = key_tile(t.call, t.task, j0, end - j0, t.s.k, t.s.v);
     for (std::int64_t i = 0; i < count; ++i) {
       BackwardPanel& panel = t.s.panels[i];
       std::int64_t j1 = end;
       const Visible visible = place(t.band, t.logits, j0, &j1, panel.rows);
       if (visible == Visible::kNone) continue;
-      recompute_logits(t, panel, visible, j0, j1 - j0, largest_k, t.s.p);
+      recompute_logits(t, panel, visible, j0, j1 - j0, tile, t.s.p);
       softmax_step(panel.vecs, j1 - j0, t.s.p, kPanelWidth, panel.state, t.logits.unit, false);
     }
   }
@@ -273,14 +270,14 @@ inline void add_rows(const TensorView& sum, const Task& task, std::int64_t k_beg
 
 /// One panel before one key tile: its shares of dQ, and of the tile's dK and dV. `first`: nothing has been added to those.
 inline void backward_step(const BackwardTask& t, BackwardPanel& panel, Visible visible, std::int64_t j0,
-                          std::int64_t keys, std::uint32_t largest_k, std::uint32_t largest_v, bool first) {
+                          std::int64_t keys, const KeyTile& tile, bool first) {
   const Problem& p = t.problem;
   const BackwardScratch& s = t.s;
-  const bool absorb = std::max({panel.largest_q, largest_k, largest_v}) >= kNotFinite || !panel.finite;
+  const bool absorb = std::max({panel.largest_q, tile.largest_k, tile.largest_v}) >= kNotFinite || !panel.finite;
   const std::int64_t key_rows = round_up(keys, kRowAlign);
-  recompute_logits(t, panel, visible, j0, keys, largest_k, s.p);
+  recompute_logits(t, panel, visible, j0, keys, tile, s.p);
   probabilities(panel, keys, t.logits.unit, s.p, absorb);
-  gemm<Init::kZero>(key_rows, panel.vecs, p.head_dim_v, {s.v, t.v_stride, 1}, {panel.dout, kPanelWidth},
+  gemm<Init::kZero>(key_rows, panel.vecs, p.head_dim_v, {tile.v, t.v_stride, 1}, {panel.dout, kPanelWidth},
                     {s.ds, kPanelWidth});
   if (p.dropout > 0) load_keep(t.call, t.task.sequence, panel.rows, j0, keys, s.keep);
   score_gradients(panel, keys, s.p, s.ds, s.keep);
@@ -297,7 +294,7 @@ inline void backward_step(const BackwardTask& t, BackwardPanel& panel, Visible v
       {s.dv, t.v_stride}, nullptr, absorb);
   add(key_rows, vectors(p.head_dim), panel.rows.rows, {s.ds, kPanelWidth, 1}, {panel.q_rows, t.d_stride},
       {s.dk, t.d_stride}, nullptr, absorb);
-  gemm<Init::kAdd>(round_up(p.head_dim, kRowAlign), panel.vecs, keys, {s.k, 1, t.d_stride}, {s.ds, kPanelWidth},
+  gemm<Init::kAdd>(round_up(p.head_dim, kRowAlign), panel.vecs, keys, {tile.k, 1, t.d_stride}, {s.ds, kPanelWidth},
                    {panel.dq, kPanelWidth}, nullptr, absorb);
 }
 
@@ -334,9 +331,7 @@ inline void backward(const Call& call, const Task& task, Arena arena, Turnstile&
   for (std::int64_t j0 = range.begin; j0 < range.end; j0 += tile_n) {
     const std::int64_t end = j0 + tile_n < range.end ? j0 + tile_n : range.end;
     const std::int64_t keys = end - j0;
-    const std::int64_t padded = round_up(keys, kRowAlign);
-    const std::uint32_t largest_k = load_rows(t.k_rows, j0, keys, padded, call.problem.head_dim, t.s.k, t.d_stride);
-    const std::uint32_t largest_v = load_rows(t.v_rows, j0, keys, padded, call.problem.head_dim_v, t.s.v, t.v_stride);
+    const KeyTile tile = key_tile(call, task, j0, keys, t.s.k, t.s.v);
     if (ordered_bias) turnstile.wait(task, j0 / tile_n);
     std::int64_t added = 0;  // keys of the tile that a panel has seen: the rest of dK and dV is not written yet
     for (std::int64_t i = 0; i < count; ++i) {
@@ -349,7 +344,7 @@ inline void backward(const Call& call, const Task& task, Arena arena, Turnstile&
         std::fill_n(t.s.dk + added * t.d_stride, (rows - added) * t.d_stride, 0.0f);
         std::fill_n(t.s.dv + added * t.v_stride, (rows - added) * t.v_stride, 0.0f);
       }
-      backward_step(t, panel, visible, j0, j1 - j0, largest_k, largest_v, added == 0);
+      backward_step(t, panel, visible, j0, j1 - j0, tile, added == 0);
       added = rows > added ? rows : added;
     }
     if (!ordered_bias) turnstile.wait(task, j0 / tile_n);

@@ -18,13 +18,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace splitq::cpu::SPLITQ_ISA {
 
-/// Floats from one row of a K, V, Q tile to the next: whole vectors, and an odd number of cache lines, so that walking down
-/// a column meets every set of the cache.
-constexpr std::int64_t tile_stride(std::int64_t dim) {
-  const std::int64_t line = 16;
-  return round_up(dim, line) / line % 2 == 0 ? round_up(dim, line) + line : round_up(dim, line);
-}
-
 inline std::int64_t panels_of(std::int64_t rows) { return (rows + kPanelWidth - 1) / kPanelWidth; }
 
 struct ForwardPanel {
@@ -116,15 +109,12 @@ inline void forward(const Call& call, const Task& task, Arena arena) {
   }
 
   const Rows k_rows = call.keys(call.tensors.k, task.sequence, task.head_kv);
-  const Rows v_rows = call.keys(call.tensors.v, task.sequence, task.head_kv);
   const Band band = call.band(task.sequence);
   const KeyRange range = task_keys(call, task);
   for (std::int64_t j0 = range.begin; j0 < range.end; j0 += call.plan.tile_n) {
     const std::int64_t tile_end = j0 + call.plan.tile_n < range.end ? j0 + call.plan.tile_n : range.end;
     const std::int64_t tile_keys = tile_end - j0;
-    const std::int64_t padded = round_up(tile_keys, kRowAlign);
-    const std::uint32_t largest_k = load_rows(k_rows, j0, tile_keys, padded, p.head_dim, s.k, k_stride);
-    const std::uint32_t largest_v = load_rows(v_rows, j0, tile_keys, tile_keys, p.head_dim_v, s.v, v_stride);
+    const KeyTile tile = key_tile(call, task, j0, tile_keys, s.k, s.v);
 
     for (std::int64_t i = 0; i < count; ++i) {
       ForwardPanel& panel = s.panels[i];
@@ -134,18 +124,18 @@ inline void forward(const Call& call, const Task& task, Arena arena) {
       const std::int64_t keys = j1 - j0;
       const Matrix scores{s.scores, kPanelWidth};
 
-      if (may_overflow(p, logits, panel.largest_q, largest_k)) {
+      if (may_overflow(p, logits, panel.largest_q, tile.largest_k)) {
         exact_scores(call, task.sequence, logits, panel.rows, k_rows, j0, keys, s.scores);
       } else {
-        gemm<Init::kZero>(round_up(keys, kRowAlign), panel.vecs, p.head_dim, {s.k, k_stride, 1}, {panel.q, kPanelWidth},
-                          scores);
+        gemm<Init::kZero>(round_up(keys, kRowAlign), panel.vecs, p.head_dim, {tile.k, k_stride, 1},
+                          {panel.q, kPanelWidth}, scores);
       }
       const bool some = visible == Visible::kSome;
       if (logits.staged) load_stage(call, task.sequence, panel.rows, j0, keys, s.stage);
       if (some || logits.per_score()) to_logits(logits, panel.rows, some, keys, s.scores, s.stage, nullptr);
 
       // A value that is not finite must not reach rows that do not see it: then p = 0 says "hidden".
-      const bool absorb = largest_v >= kNotFinite && (some || logits.staged);
+      const bool absorb = tile.largest_v >= kNotFinite && (some || logits.staged);
       if (every_step) std::memcpy(s.sum_before, panel.state.sum, kPanelWidth * sizeof(float));
       softmax_step(panel.vecs, keys, s.scores, kPanelWidth, panel.state, logits.unit, absorb);
       if (every_step) normalise_step(panel.vecs, keys, s.scores, kPanelWidth, panel.state, s.sum_before);
@@ -153,7 +143,7 @@ inline void forward(const Call& call, const Task& task, Arena arena) {
         load_keep(call, task.sequence, panel.rows, j0, keys, s.keep);
         multiply(keys * kPanelWidth, s.scores, s.keep, absorb);
       }
-      gemm<Init::kScale>(out_rows, panel.vecs, keys, {s.v, 1, v_stride}, scores, {panel.out, kPanelWidth},
+      gemm<Init::kScale>(out_rows, panel.vecs, keys, {tile.v, 1, v_stride}, scores, {panel.out, kPanelWidth},
                          panel.state.factor, absorb);
     }
   }

@@ -44,8 +44,8 @@ namespace splitq::cpu {
 /// kernels_avx3(), ...
 extern const Kernels& SPLITQ_JOIN(kernels_, SPLITQ_ISA)() {
   using namespace SPLITQ_ISA;
-  static const Kernels kernels{
-      SPLITQ_TEXT(SPLITQ_ISA), kLanes, forward, decode, merge, backward, convert_rows, scratch_bytes};
+  static const Kernels kernels{SPLITQ_TEXT(SPLITQ_ISA), kLanes, forward,  decode,       pack,
+                               packed_floats,           merge,  backward, convert_rows, scratch_bytes};
   return kernels;
 }
 

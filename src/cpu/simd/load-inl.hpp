@@ -1,12 +1,21 @@
 // Rows of a tensor of any type and stride into fp32 tiles, and back.
 #pragma once
 
+#include "cpu/kernels.hpp"
 #include "cpu/simd/vector-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace splitq::cpu::SPLITQ_ISA {
 
 inline constexpr std::uint32_t kNotFinite = 0x7F800000;  // bits of infinity; those of a NaN are greater
+
+inline constexpr std::int64_t kRowsAhead = 8;  // from a request for a row to its use
+
+/// Asks for `bytes` bytes that are read soon.
+HWY_INLINE void prefetch(const std::byte* from, std::int64_t bytes) {
+  constexpr std::int64_t kLine = 64;
+  for (std::int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at);
+}
 
 /// kLanes consecutive elements as fp32.
 HWY_INLINE Vec load_vector(const float* p) { return hn::LoadU(kF, p); }
@@ -29,6 +38,9 @@ std::uint32_t load_rows_as(const Rows& rows, std::int64_t first, std::int64_t co
   for (std::int64_t r = 0; r < count; ++r) {
     const auto* src = reinterpret_cast<const Storage*>(rows.row(first + r));
     float* to = dst + r * stride;
+    // Rows of one head lie apart, in pages and sets of their own: no hardware prefetcher follows them.
+    if (r + kRowsAhead < count)
+      prefetch(rows.row(first + r + kRowsAhead), dim * static_cast<std::int64_t>(sizeof(Storage)));
     std::int64_t d = 0;
     if (rows.element_stride == 1) {
       for (; d + kLanes <= dim; d += kLanes) {
@@ -53,6 +65,42 @@ inline std::uint32_t load_rows(const Rows& rows, std::int64_t first, std::int64_
       rows.dtype, [&](auto x) { return load_rows_as<decltype(x)>(rows, first, count, dim, dst, stride); });
   for (std::int64_t i = count * stride; i < padded_rows * stride; ++i) dst[i] = 0.0f;
   return largest;
+}
+
+/// Floats from one row of a K, V, Q tile to the next: whole vectors, and an odd number of cache lines, so that walking down
+/// a column meets every set of the cache.
+constexpr std::int64_t tile_stride(std::int64_t dim) {
+  const std::int64_t line = 16;
+  return round_up(dim, line) / line % 2 == 0 ? round_up(dim, line) + line : round_up(dim, line);
+}
+
+constexpr std::int64_t packed_floats(std::int64_t tile_n, std::int64_t dim) { return tile_n * tile_stride(dim); }
+
+/// Keys j0 .. j0 + keys - 1 and their values, into tiles. Rows that fill up the last register tile are 0.
+inline KeyTile load_key_tile(const Call& call, std::int64_t sequence, std::int64_t head_kv, std::int64_t j0,
+                             std::int64_t keys, float* k, float* v) {
+  const Problem& p = call.problem;
+  const std::int64_t padded = round_up(keys, kRowAlign);
+  KeyTile tile{k, v};
+  tile.largest_k =
+      load_rows(call.keys(call.tensors.k, sequence, head_kv), j0, keys, padded, p.head_dim, k, tile_stride(p.head_dim));
+  tile.largest_v = load_rows(call.keys(call.tensors.v, sequence, head_kv), j0, keys, padded, p.head_dim_v, v,
+                             tile_stride(p.head_dim_v));
+  return tile;
+}
+
+/// The tile at j0, packed before or loaded now. A packed tile may hold keys behind the last that the caller asks for.
+inline KeyTile key_tile(const Call& call, const Task& task, std::int64_t j0, std::int64_t keys, float* k, float* v) {
+  if (!call.plan.pack_keys) return load_key_tile(call, task.sequence, task.head_kv, j0, keys, k, v);
+  const std::int64_t first = call.first_packed[task.sequence] + task.head_kv * call.key_tiles(task.sequence);
+  return call.packed[first + j0 / call.plan.tile_n];
+}
+
+inline KeyTile pack(const Call& call, std::int64_t sequence, std::int64_t head_kv, std::int64_t tile, float* k,
+                    float* v) {
+  const std::int64_t j0 = tile * call.plan.tile_n;
+  const std::int64_t left = call.sequences[sequence].seqlen_k - j0;
+  return load_key_tile(call, sequence, head_kv, j0, left < call.plan.tile_n ? left : call.plan.tile_n, k, v);
 }
 
 /// dst[c][r] = factor * src[r][c].

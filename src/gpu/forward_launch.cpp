@@ -1,0 +1,176 @@
+#include "gpu/forward_launch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "problem/names.hpp"
+
+namespace splitq::gpu {
+namespace {
+
+constexpr std::int64_t kMaxHeadDim = 256;
+constexpr double kLog2e = 1.4426950408889634;
+
+/// (B, S, H, D), or packed (rows, H, D).
+TensorStrides row_strides(const TensorView& t) {
+  if (t.rank == 3) return {0, t.strides[0], t.strides[1]};
+  return {t.strides[0], t.strides[1], t.strides[2]};
+}
+
+/// (B, H, S), or packed (H, rows).
+TensorStrides lse_strides(const TensorView& t) {
+  if (t.rank == 2) return {0, t.strides[1], t.strides[0]};
+  return {t.strides[0], t.strides[2], t.strides[1]};
+}
+
+BroadcastStrides broadcast_strides(const TensorView& t) {
+  const auto stride = [&](int d) { return t.shape[d] == 1 ? 0 : t.strides[d]; };
+  return {stride(0), stride(1), stride(2), stride(3)};
+}
+
+IndexArray index_array(const TensorView& t) { return {t.data, t.dtype == DType::kInt64 ? 1 : 0}; }
+
+/// Every row begins at a multiple of 16 bytes, and ends at one.
+bool aligned(const TensorView& t) {
+  if (t.size() == 0) return true;
+  constexpr std::int64_t kBytes = 16, kElements = kBytes / 2;
+  if (reinterpret_cast<std::uintptr_t>(t.data) % kBytes != 0 || t.shape[t.rank - 1] % kElements != 0) return false;
+  for (int d = 0; d + 1 < t.rank; ++d) {
+    if (t.shape[d] > 1 && t.strides[d] % kElements != 0) return false;
+  }
+  return true;
+}
+
+int round_up(std::int64_t head_dim) { return static_cast<int>((head_dim + 31) / 32 * 32); }
+
+/// Can the running maximum be kept in scores? Not where a scale turns their order around, or has no ordinary reciprocal.
+bool keeps_order(double scale) { return scale > 0x1p-100 && scale < 0x1p+100; }
+
+Status check_rows(const char* name, const TensorView& t) {
+  const int last = t.rank - 1;
+  if (t.strides[last] == 1 || t.shape[last] == 1) return {};
+  return Status::unsupported(
+      fmt::format("{}: stride {} of the last dimension; must be 1 on a GPU", name, t.strides[last]));
+}
+
+Status check_index(const char* name, const TensorView& t) {
+  if (!t.given() || t.strides[0] == 1 || t.shape[0] <= 1) return {};
+  return Status::unsupported(fmt::format("{}: stride {}; must be 1 on a GPU", name, t.strides[0]));
+}
+
+Status check_supported(const Problem& problem, const Tensors& t) {
+  if (problem.dtype != DType::kFp16 && problem.dtype != DType::kBf16) {
+    return Status::unsupported(fmt::format("q: {}; must be fp16 or bf16 on a GPU", to_string(problem.dtype)));
+  }
+  for (const auto& [dim_name, dim] : {std::pair{"D", problem.head_dim}, {"Dv", problem.head_dim_v}}) {
+    if (dim > kMaxHeadDim) {
+      return Status::unsupported(fmt::format("{}: {}; must be at most {} on a GPU", dim_name, dim, kMaxHeadDim));
+    }
+  }
+  if (problem.paged()) return Status::unsupported("block_table: pages are not computed on a GPU");
+  SPLITQ_TRY(check_rows("q", t.q));
+  SPLITQ_TRY(check_rows("k", t.k));
+  SPLITQ_TRY(check_rows("v", t.v));
+  SPLITQ_TRY(check_rows("out", t.out));
+  SPLITQ_TRY(check_index("cu_seqlens_q", t.cu_seqlens_q));
+  SPLITQ_TRY(check_index("cu_seqlens_k", t.cu_seqlens_k));
+  SPLITQ_TRY(check_index("seqlens_q", t.seqlens_q));
+  return check_index("seqlens_k", t.seqlens_k);
+}
+
+/// Kernels count rows, keys and blocks in 32 bits.
+Status check_counts(const Problem& problem, const ForwardLaunch& launch) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  const std::int64_t rows = problem.max_seqlen_q * (launch.config.pack_group ? problem.group() : 1);
+  for (const auto& [what, count] : {std::pair{"Sq", rows + launch.config.tile_m},
+                                    {"Sk", problem.max_seqlen_k + launch.config.tile_n},
+                                    {"blocks", launch.blocks},
+                                    {"B * Hq", problem.batch * problem.heads_q}}) {
+    if (count > kMost)
+      return Status::unsupported(fmt::format("{}: {}; must be at most {} on a GPU", what, count, kMost));
+  }
+  return {};
+}
+
+}  // namespace
+
+sm80::Config choose_config(const Problem& problem, const Tensors& t) {
+  sm80::Config c{};
+  c.element = problem.dtype == DType::kFp16 ? sm80::Element::kFp16 : sm80::Element::kBf16;
+  c.head_dim = round_up(problem.head_dim), c.head_dim_v = round_up(problem.head_dim_v);
+  const int widest = std::max(c.head_dim, c.head_dim_v);
+  c.tile_m = widest <= 128 ? 128 : 64;
+  c.tile_n = widest <= 64 ? 128 : 64;
+  c.stages = widest <= 128 ? 2 : 1;
+  c.padded = c.head_dim != problem.head_dim || c.head_dim_v != problem.head_dim_v;
+  c.aligned = aligned(t.q) && aligned(t.k) && aligned(t.v) && aligned(t.out);
+  // Few queries would leave most of a tile empty; the heads that share keys fill it.
+  c.pack_group = problem.group() > 1 && problem.max_seqlen_q <= c.tile_m / 2;
+  c.banded = problem.window_left >= 0 || problem.window_right >= 0;
+  c.softcap = problem.softcap > 0;
+  c.alibi = t.alibi_slopes.given();
+  c.bias = t.bias.given();
+  c.scaled = !c.transformed() && !keeps_order(problem.scale);
+  c.mask = t.mask.given();
+  c.dropout = problem.dropout > 0;
+  c.indexed = problem.packed_q() || problem.packed_k() || t.seqlens_q.given() || t.seqlens_k.given();
+  return c;
+}
+
+ForwardParams forward_params(const Problem& problem, const Tensors& t, bool transformed) {
+  ForwardParams p{};
+  p.q = t.q.data, p.k = t.k.data, p.v = t.v.data, p.out = t.out.data;
+  p.q_stride = row_strides(t.q), p.k_stride = row_strides(t.k), p.v_stride = row_strides(t.v);
+  p.out_stride = row_strides(t.out);
+  p.softmax_lse = static_cast<float*>(t.softmax_lse.data);
+  if (t.softmax_lse.given()) p.lse_stride = lse_strides(t.softmax_lse);
+
+  p.batch = static_cast<int>(problem.batch);
+  p.heads_q = static_cast<int>(problem.heads_q), p.heads_kv = static_cast<int>(problem.heads_kv);
+  p.group = static_cast<int>(problem.group());
+  p.head_dim = static_cast<int>(problem.head_dim), p.head_dim_v = static_cast<int>(problem.head_dim_v);
+  p.seqlen_q = problem.max_seqlen_q, p.seqlen_k = problem.max_seqlen_k;
+  p.window_left = problem.window_left, p.window_right = problem.window_right;
+
+  p.scale = static_cast<float>(problem.scale);
+  p.unit = static_cast<float>(transformed ? kLog2e : problem.scale * kLog2e);
+  p.softcap = static_cast<float>(problem.softcap);
+  if (t.alibi_slopes.given()) {
+    const bool per_batch = t.alibi_slopes.rank == 2;
+    p.alibi_slopes = static_cast<const float*>(t.alibi_slopes.data);
+    p.alibi_batch_stride = per_batch ? t.alibi_slopes.strides[0] : 0;
+    p.alibi_head_stride = t.alibi_slopes.strides[per_batch ? 1 : 0];
+  }
+  if (t.bias.given()) {
+    p.bias = t.bias.data, p.bias_stride = broadcast_strides(t.bias);
+    p.bias_is_fp32 = t.bias.dtype == DType::kFp32 ? 1 : 0;
+  }
+  if (t.mask.given()) {
+    p.mask = static_cast<const unsigned char*>(t.mask.data), p.mask_stride = broadcast_strides(t.mask);
+  }
+  if (t.sink.given()) p.sink = static_cast<const float*>(t.sink.data), p.sink_stride = t.sink.strides[0];
+  p.dropout = dropout_stream(problem.seed, problem.offset, problem.dropout);
+  p.dropout_factor = static_cast<float>(1.0 / (1.0 - problem.dropout));
+  p.cu_seqlens_q = index_array(t.cu_seqlens_q), p.cu_seqlens_k = index_array(t.cu_seqlens_k);
+  p.seqlens_q = index_array(t.seqlens_q), p.seqlens_k = index_array(t.seqlens_k);
+  return p;
+}
+
+std::int64_t forward_blocks(const Problem& problem, const sm80::Config& config) {
+  const std::int64_t rows = problem.max_seqlen_q * (config.pack_group ? problem.group() : 1);
+  const std::int64_t heads = config.pack_group ? problem.heads_kv : problem.heads_q;
+  return (rows + config.tile_m - 1) / config.tile_m * heads * problem.batch;
+}
+
+Status make_forward_launch(const Problem& problem, const Tensors& tensors, ForwardLaunch* launch) {
+  SPLITQ_TRY(check_supported(problem, tensors));
+  launch->config = choose_config(problem, tensors);
+  launch->params = forward_params(problem, tensors, launch->config.transformed());
+  launch->blocks = forward_blocks(problem, launch->config);
+  return check_counts(problem, *launch);
+}
+
+}  // namespace splitq::gpu
