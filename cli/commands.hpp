@@ -9,5 +9,7 @@ void add_attend_command(CLI::App& app);
 void add_grad_command(CLI::App& app);
 void add_explain_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
+void add_kernels_command(CLI::App& app);
+void add_precompile_command(CLI::App& app);
 
 }  // namespace splitq::cli

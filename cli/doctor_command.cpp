@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
+#include "cuda/device.hpp"
+#include "cuda/nvrtc.hpp"
 #include "machine.hpp"
 #include "splitq/splitq.hpp"
 
@@ -30,6 +32,32 @@ const char* compiler() {
 #endif
 }
 
+/// Driver, compiler and devices; of what is missing, why.
+Json cuda_report() {
+  Json json;
+  const cuda::Driver* driver = nullptr;
+  const Status found = cuda::driver(&driver);
+  json["driver"] = found.ok() ? cuda::version_string(driver->version) : found.message;
+  const cuda::Nvrtc* nvrtc = nullptr;
+  const Status compiler_found = cuda::nvrtc(&nvrtc);
+  json["compiler"] = compiler_found.ok() ? fmt::format("{} ({})", nvrtc->name(), nvrtc->path) : compiler_found.message;
+  json["kernel_cache"] = cuda::default_cache_folder().string();
+  json["devices"] = Json::array();
+  int count = 0;
+  if (!found.ok() || !cuda::device_count(*driver, &count).ok()) return json;
+  for (int i = 0; i < count; ++i) {
+    cuda::DeviceProperties p;
+    if (const Status read = cuda::read_properties(*driver, i, &p); !read.ok()) p.name = read.message;
+    json["devices"].push_back({{"device", fmt::format("cuda:{}", i)},
+                               {"name", p.name},
+                               {"compute_capability", p.compute_capability},
+                               {"multiprocessors", p.multiprocessors},
+                               {"shared_bytes_per_block", p.shared_bytes_per_block},
+                               {"memory_bytes", p.memory_bytes}});
+  }
+  return json;
+}
+
 Json report() {
   Json json;
   json["splitq"] = version();
@@ -50,6 +78,7 @@ Json report() {
     json["caches"].push_back(
         {{"level", cache.level}, {"type", cache.type}, {"bytes", cache.bytes}, {"cpus", cache.cpus}});
   }
+  json["cuda"] = cuda_report();
   json["backends"] = Json::array();
   for (const BackendInfo& b : backends()) {
     json["backends"].push_back({{"name", b.name}, {"available", b.available}, {"chosen", b.chosen}, {"why", b.why}});
@@ -87,6 +116,15 @@ void print_text(const Json& json) {
     line("cache",
          fmt::format("L{} {:<12} {:>8}, shared by cpus {}", cache["level"].get<int>(), cache["type"].get<std::string>(),
                      size_text(cache["bytes"]), cache["cpus"].get<std::string>()));
+  }
+  const Json& gpu = json["cuda"];
+  fmt::print("\ncuda\n");
+  fmt::print("  {:<13}{}\n  {:<13}{}\n  {:<13}{}\n", "driver", gpu["driver"].get<std::string>(), "compiler",
+             gpu["compiler"].get<std::string>(), "kernel cache", gpu["kernel_cache"].get<std::string>());
+  for (const Json& d : gpu["devices"]) {
+    fmt::print("  {:<13}{}, compute capability {:.1f}, {} multiprocessors, {} of shared memory a block, {}\n",
+               d["device"].get<std::string>(), d["name"].get<std::string>(), d["compute_capability"].get<int>() / 10.0,
+               d["multiprocessors"].get<int>(), size_text(d["shared_bytes_per_block"]), size_text(d["memory_bytes"]));
   }
   fmt::print("\nbackends\n");
   for (const Json& b : json["backends"]) {

@@ -24,10 +24,14 @@ int run(int argc, char** argv) {
   splitq::cli::add_grad_command(app);
   splitq::cli::add_explain_command(app);
   splitq::cli::add_doctor_command(app);
+  splitq::cli::add_kernels_command(app);
+  splitq::cli::add_precompile_command(app);
   splitq::bench::add_bench_command(app);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) throw CLI::RequiredError("A command");
+  } catch (const CLI::RuntimeError& error) {
+    return error.get_exit_code();  // the answer of a command that ran
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kFailure;  // 0: help and version
   }

@@ -18,13 +18,14 @@ struct Config {
   int tile_m = 128;      // rows of a block: 16 * row_tiles * warps
   int tile_n = 64;       // keys of a tile, a multiple of 16
   int warps = 4;
-  int min_blocks = 2;    // per SM, what registers are limited for
-  int stages = 1;        // K/V buffers. 2: the next tile is on its way during the whole of this one, one barrier a tile
+  int min_blocks = 2;  // per SM, what registers are limited for
+  int stages = 1;      // K/V buffers. 2: the next tile is on its way during the whole of this one, one barrier a tile
   Rescale rescale = Rescale::kConditional;
-  bool padded = false;   // head_dim or head_dim_v is larger than the tensors'
-  bool aligned = true;   // rows of q, k, v begin at multiples of 16 bytes
+  bool padded = false;      // head_dim or head_dim_v is larger than the tensors'
+  bool aligned = true;      // rows of q, k, v begin at multiples of 16 bytes
   bool pack_group = false;  // rows of a tile are queries times the heads of a group
-  bool banded = false;   // causal or window
+  bool banded = false;      // causal or window
+  bool scaled = false;      // scores are scaled one by one: where the scale is no positive, ordinary number
   bool softcap = false;
   bool alibi = false;
   bool bias = false;
@@ -34,7 +35,7 @@ struct Config {
 
   constexpr int threads() const { return warps * 32; }
   constexpr int row_tiles() const { return tile_m / (warps * 16); }  // 16-row tiles of one warp
-  constexpr bool transformed() const { return softcap || alibi || bias; }
+  constexpr bool transformed() const { return scaled || softcap || alibi || bias; }
 };
 
 /// Columns of a panel: a tile lies in shared memory as panels of 64 or 32 columns, rows of 128 or 64 bytes.

@@ -34,7 +34,7 @@ class FakeDevice : public ::testing::Test {
     ASSERT_TRUE(KernelCache(settings).key_of(packed_spec(), &key).ok());
     CompiledKernel kernel{.lowered_name = "entry", .image = "image"};
     kernel.usage.static_shared_bytes = 256;
-    ASSERT_TRUE(write_pack(folder_ / "pack", {{key, kernel}}).ok());
+    write_file(folder_ / "pack", make_pack({{key, kernel}}));
     settings.pack = folder_ / "pack";
     cache_ = std::make_unique<KernelCache>(settings, no_nvrtc);
   }

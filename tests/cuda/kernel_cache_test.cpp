@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "cuda/new_file.hpp"
 #include "cuda/pack.hpp"
 #include "support.hpp"
 
@@ -289,7 +290,7 @@ class Pack : public Cache {
       ASSERT_TRUE(cache.key_of(spec, &key).ok());
       all.push_back({key, *got.kernel});
     }
-    ASSERT_TRUE(write_pack(path, all).ok());
+    write_file(path, cuda::make_pack(all));
   }
 };
 
@@ -332,12 +333,31 @@ TEST_F(Pack, DamagedIsSaidAndCompiledInstead) {
   EXPECT_NE(get(without, test_spec(2)).status.message.find("damaged"), std::string::npos);
 }
 
-TEST_F(Pack, ThatCannotBeWrittenLeavesNothing) {
-  const Status status = write_pack(folder_ / "no" / "such" / "pack", {});
-  EXPECT_EQ(status.code, StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message.find("no/such/pack"), std::string::npos);
+TEST_F(Pack, ThatIsNotThere) {
   std::map<std::string, CompiledKernel> kernels;
-  EXPECT_FALSE(read_pack(folder_ / "pack", &kernels).ok());
+  const Status status = read_pack(folder_ / "pack", &kernels);
+  EXPECT_EQ(status.code, StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message.find("pack"), std::string::npos);
+}
+
+TEST(NewFile, AppearsWholeOrNotAtAll) {
+  Folder folder;
+  {
+    NewFile file;
+    ASSERT_TRUE(file.open(folder / "kept").ok());
+    EXPECT_FALSE(fs::exists(folder / "kept"));
+    ASSERT_TRUE(file.publish("text").ok());
+    NewFile dropped;
+    ASSERT_TRUE(dropped.open(folder / "dropped").ok());
+  }
+  EXPECT_EQ(read_file(folder / "kept"), "text");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+  for (const fs::path& wrong : {folder / "no" / "such" / "file", folder.path()}) {
+    NewFile file;
+    const Status status = file.open(wrong);
+    EXPECT_EQ(status.code, StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message.find(wrong), std::string::npos) << status.message;
+  }
 }
 
 class ThreadsCache : public Cache {};
