@@ -41,6 +41,7 @@ SPLITQ_DEVICE float bias_at(const C& /*config*/, const ForwardParams& p, long lo
 
 /// Where logits are finite: docs/semantics.md, "Very large logits".
 inline constexpr float kLargestLogit = 8.5070591730234616e37f;  // 2^126, in units of log2
+SPLITQ_DEVICE float bounded(float x, float bound) { return x > bound ? bound : x < -bound ? -bound : x; }  // NaN stays
 
 /// Scores of kTiles x kColumns fragments to logits; hidden keys become -inf. row_at(m, h) is
 /// the row of half h of tile m; `column` is the key of the thread's first element.
@@ -75,8 +76,7 @@ SPLITQ_DEVICE void to_logits(const ForwardParams& p, int batch, const RowAt& row
           }
           if constexpr (kConfig.alibi) x -= row.slope * magnitude(static_cast<float>(row.query + off - key));
           if constexpr (kConfig.transformed()) {
-            const float bound = kLargestLogit * 0.69314718f;
-            x = x > bound ? bound : x < -bound && x != kMinusInfinity ? -bound : x;
+            if (x != kMinusInfinity) x = bounded(x, kLargestLogit * 0.69314718f);
           }
           if constexpr (kConfig.mask) {
             hidden = hidden || (row.query >= 0 && ld_global(p.mask + mask + key * p.mask_stride.key) == 0);
@@ -88,7 +88,7 @@ SPLITQ_DEVICE void to_logits(const ForwardParams& p, int batch, const RowAt& row
   }
 }
 
-/// p <- p keep / (1 - r).
+/// p <- p keep. The factor 1 / (1 - r) waits for the end: with it, a p of 16 bits could overflow.
 template <class RowAt, int kTiles, int kColumns>
 SPLITQ_DEVICE void drop(const ForwardParams& p, int batch, const RowAt& row_at, int column,
                         float (&s)[kTiles][kColumns][4]) {
@@ -100,12 +100,12 @@ SPLITQ_DEVICE void drop(const ForwardParams& p, int batch, const RowAt& row_at, 
       SPLITQ_UNROLL
       for (int n = 0; n < kColumns; ++n) {
         const u32 key = static_cast<u32>(column + 8 * n);  // even: both elements are of one quad of keys
-        const PhiloxWords words =
-            dropout_words(p.dropout, key / 4, static_cast<u32>(row.query), static_cast<u32>(batch * p.heads_q + row.head));
+        const PhiloxWords words = dropout_words(p.dropout, key / 4, static_cast<u32>(row.query),
+                                                static_cast<u32>(batch * p.heads_q + row.head));
         SPLITQ_UNROLL
         for (int i = 0; i < 2; ++i) {
           const u32 word = key % 4 == 0 ? words.w[i] : words.w[2 + i];
-          s[m][n][2 * h + i] = word >= p.dropout.threshold ? s[m][n][2 * h + i] * p.dropout_factor : 0.0f;
+          if (word < p.dropout.threshold) s[m][n][2 * h + i] = 0.0f;
         }
       }
     }

@@ -58,6 +58,11 @@ SPLITQ_DEVICE void own_maxima(const float (&s)[kTiles][kColumns][4], float (&top
 /// whole row, and finish() takes it back.
 inline constexpr float kLargeReference = 1048576.0f;
 
+/// log2 of what rounding the reference has left out of a row's exponentials.
+SPLITQ_DEVICE float left_out(float highest, float unit, bool large) {
+  return large || highest == kMinusInfinity ? 0.0f : fma_rn(highest, -unit, highest * unit);
+}
+
 /// Has a row of this warp a reference that must not be rounded?
 template <int kTiles>
 SPLITQ_DEVICE bool any_large(const SoftmaxState<kTiles>& state, float unit) {

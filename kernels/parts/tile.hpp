@@ -71,7 +71,8 @@ SPLITQ_DEVICE void copy_rows(const SharedTile<kRows, kColumns, kPanel>& tile, in
 template <int kThreads, int kRows, int kColumns, int kPanel>
 struct RowCopier {
   using Tile = SharedTile<kRows, kColumns, kPanel>;
-  static constexpr int kStep = kThreads / Tile::kChunksOfRow;  // rows of one round, a multiple of 8: the swizzle repeats
+  static constexpr int kStep =
+      kThreads / Tile::kChunksOfRow;  // rows of one round, a multiple of 8: the swizzle repeats
   static_assert(kStep % 8 == 0 && kThreads % Tile::kChunksOfRow == 0);
 
   const u16* from;  // this thread's chunk of the first row
@@ -107,7 +108,8 @@ struct RowCopier {
       if (kRows % kStep != 0 && begin + own_row() >= kRows) break;
       SPLITQ_UNROLL
       for (int panel = 0; panel < kColumns / kPanel; ++panel) {
-        const bool inside = (!kEdge || begin + own_row() < rows) && (!kPadded || panel * kPanel + own_column() < columns);
+        const bool inside =
+            (!kEdge || begin + own_row() < rows) && (!kPadded || panel * kPanel + own_column() < columns);
         cp_async_cg_16(to + offset + static_cast<u32>(panel * kRows + begin) * Tile::kRowBytes,
                        inside ? row + panel * kPanel : nullptr, inside ? 16 : 0);
       }

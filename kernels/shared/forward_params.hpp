@@ -29,11 +29,11 @@ struct ForwardParams {
   TensorStrides q_stride, k_stride, v_stride, out_stride, lse_stride;
 
   int batch, heads_q, heads_kv, group;
-  int head_dim, head_dim_v;  // at most those of the kernel's configuration, which are padded
-  long long seqlen_q, seqlen_k;  // of every sequence, unless the arrays below say otherwise
+  int head_dim, head_dim_v;             // at most those of the kernel's configuration, which are padded
+  long long seqlen_q, seqlen_k;         // of every sequence, unless the arrays below say otherwise
   long long window_left, window_right;  // -1: unlimited
 
-  // A logit in units of log2 is score * unit; with softcap, ALiBi or bias, x = score * scale first, then x * unit.
+  // A logit in units of log2 is score * unit, unit > 0; where logits are transformed, x = score * scale first, then x * unit.
   float scale, unit;
   float softcap;
   const float* alibi_slopes;  // or null

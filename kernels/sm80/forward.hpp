@@ -36,6 +36,7 @@ struct Forward {
   // The tile of this block.
   int sequence, head, first_row;  // head: of the queries, or of the keys where the group is packed
   int seqlen_q, seqlen_k, off;
+  int own_q;                     // rows of out that are this sequence's; those past seqlen_q become 0
   i64 q_begin = 0, k_begin = 0;  // rows of a packed tensor before this sequence
   QTile q_tile;
   KTile k_tile;
@@ -49,12 +50,14 @@ struct Forward {
   SPLITQ_DEVICE explicit Forward(const ForwardParams& params) : p(params) {}
 
   SPLITQ_DEVICE static i64 index(const IndexArray& a, int i) {
-    return a.wide != 0 ? ld_global(static_cast<const i64*>(a.data) + i) : ld_global(static_cast<const int*>(a.data) + i);
+    return a.wide != 0 ? ld_global(static_cast<const i64*>(a.data) + i)
+                       : ld_global(static_cast<const int*>(a.data) + i);
   }
 
   SPLITQ_DEVICE int group() const { return C.pack_group ? p.group : 1; }
   SPLITQ_DEVICE int kv_head() const { return C.pack_group ? head : head / p.group; }
   SPLITQ_DEVICE int row_count() const { return seqlen_q * group(); }
+  SPLITQ_DEVICE int written_rows() const { return C.indexed ? own_q * group() : row_count(); }
   /// Query and head of a row of the sequence.
   SPLITQ_DEVICE int query_of(int row) const { return C.pack_group ? row / p.group : row; }
   SPLITQ_DEVICE int head_of(int row) const { return C.pack_group ? head * p.group + row % p.group : head; }
@@ -70,10 +73,13 @@ struct Forward {
     sequence = static_cast<int>(block / static_cast<u32>(tiles) / static_cast<u32>(heads));
     seqlen_q = static_cast<int>(p.seqlen_q);
     seqlen_k = static_cast<int>(p.seqlen_k);
+    own_q = seqlen_q;
     if constexpr (C.indexed) {
       if (p.cu_seqlens_q.data != nullptr) {
         q_begin = index(p.cu_seqlens_q, sequence);
         seqlen_q = static_cast<int>(index(p.cu_seqlens_q, sequence + 1) - q_begin);
+        // Rows behind the last sequence are as unused as those past a used length.
+        own_q = sequence + 1 == p.batch ? static_cast<int>(p.seqlen_q - q_begin) : seqlen_q;
       }
       if (p.cu_seqlens_k.data != nullptr) {
         k_begin = index(p.cu_seqlens_k, sequence);
@@ -83,7 +89,7 @@ struct Forward {
       if (p.seqlens_k.data != nullptr) seqlen_k = static_cast<int>(index(p.seqlens_k, sequence));
     }
     off = seqlen_k - seqlen_q;
-    return first_row < row_count();
+    return first_row < written_rows();
   }
 
   /// Keys that query i sees: [begin, end).
@@ -96,11 +102,15 @@ struct Forward {
     return end < 0 ? 0 : end > seqlen_k ? seqlen_k : static_cast<int>(end);
   }
 
-  /// Half h of this thread's rows in row tile m. Made where it is needed: kept, it would take registers from the accumulators.
-  SPLITQ_DEVICE QueryRow row_at(int m, int h) const {
+  SPLITQ_DEVICE int row_number(int m, int h) const {
     const int lane = static_cast<int>(thread_index() % kWarpSize);
     const int warp = static_cast<int>(thread_index() / kWarpSize);
-    const int row = first_row + (warp * kTiles + m) * 16 + lane / 4 + 8 * h;
+    return first_row + (warp * kTiles + m) * 16 + lane / 4 + 8 * h;
+  }
+
+  /// Half h of this thread's rows in row tile m. Made where it is needed: kept, it would take registers from the accumulators.
+  SPLITQ_DEVICE QueryRow row_at(int m, int h) const {
+    const int row = row_number(m, h);
     const bool used = row < row_count();
     QueryRow r{};
     r.query = used ? query_of(row) : -1;
@@ -108,7 +118,8 @@ struct Forward {
     r.begin = used ? visible_begin(r.query) : 0;
     r.end = used ? visible_end(r.query) : 0;
     if constexpr (C.alibi) {
-      r.slope = used ? ld_global(p.alibi_slopes + sequence * p.alibi_batch_stride + r.head * p.alibi_head_stride) : 0.0f;
+      r.slope =
+          used ? ld_global(p.alibi_slopes + sequence * p.alibi_batch_stride + r.head * p.alibi_head_stride) : 0.0f;
     }
     return r;
   }
@@ -123,14 +134,16 @@ struct Forward {
   }
   /// First row of a tile of keys or values.
   SPLITQ_DEVICE const u16* key_rows(const void* base, const TensorStrides& stride, int j0) const {
-    return static_cast<const u16*>(base) + sequence * stride.batch + (k_begin + j0) * stride.row + kv_head() * stride.head;
+    return static_cast<const u16*>(base) + sequence * stride.batch + (k_begin + j0) * stride.row +
+           kv_head() * stride.head;
   }
   SPLITQ_DEVICE void copy_k(int j0, u32 stage) {
     if constexpr (C.aligned) {
       k_copier.template copy<C.padded>(seqlen_k - j0, p.head_dim, stage);
       k_copier.move(-C.tile_n);
     } else {
-      copy_unaligned(KTile{k_tile.base + stage}, key_rows(p.k, p.k_stride, j0), p.k_stride.row, seqlen_k - j0, p.head_dim);
+      copy_unaligned(KTile{k_tile.base + stage}, key_rows(p.k, p.k_stride, j0), p.k_stride.row, seqlen_k - j0,
+                     p.head_dim);
     }
   }
   SPLITQ_DEVICE void copy_v(int j0, u32 stage) {
@@ -138,13 +151,14 @@ struct Forward {
       v_copier.template copy<C.padded>(seqlen_k - j0, p.head_dim_v, stage);
       v_copier.move(-C.tile_n);
     } else {
-      copy_unaligned(VTile{v_tile.base + stage}, key_rows(p.v, p.v_stride, j0), p.v_stride.row, seqlen_k - j0, p.head_dim_v);
+      copy_unaligned(VTile{v_tile.base + stage}, key_rows(p.v, p.v_stride, j0), p.v_stride.row, seqlen_k - j0,
+                     p.head_dim_v);
     }
   }
   template <class Tile>
   SPLITQ_DEVICE static void copy_unaligned(const Tile& tile, const u16* first, i64 stride, int rows, int columns) {
-    copy_rows<C.threads(), C.padded, false>(tile, columns,
-                                            [&](int r) -> const u16* { return r < rows ? first + r * stride : nullptr; });
+    copy_rows<C.threads(), C.padded, false>(
+        tile, columns, [&](int r) -> const u16* { return r < rows ? first + r * stride : nullptr; });
   }
 
   /// S = Q Kᵀ
@@ -223,9 +237,17 @@ struct Forward {
     }
   }
 
+  /// What a row without keys has.
+  SPLITQ_DEVICE void clear_row(int m, int h, float& sum) {
+    sum = 0.0f;
+    SPLITQ_UNROLL
+    for (int d = 0; d < kOutColumns; ++d) out[m][d][2 * h] = out[m][d][2 * h + 1] = 0.0f;
+  }
+
   /// The one division, the sink and the log-sum-exp.
   SPLITQ_DEVICE void finish() {
     constexpr float kLog2e = 1.4426950408889634f, kLn2 = 0.69314718055994531f;
+    const float logit = C.transformed() ? 1.0f : p.scale;  // of one score
     const bool writes_lse = p.softmax_lse != nullptr && thread_index() % 4 == 0;
     SPLITQ_UNROLL
     for (int m = 0; m < kTiles; ++m) {
@@ -233,23 +255,33 @@ struct Forward {
       for (int h = 0; h < 2; ++h) {
         const QueryRow row = row_at(m, h);
         float sum = quad_sum(state.sum[m][h]);
-        float reference = state.max[m][h] == kMinusInfinity ? 0.0f : state.max[m][h] * p.unit;
-        float share = sum == 0.0f ? 0.0f : 1.0f;
+        // From here on in natural logits: softmax_lse is rounded as few times as can be.
+        float reference = state.max[m][h] == kMinusInfinity ? 0.0f : state.max[m][h] * logit;
+        float share = sum == 0.0f ? 0.0f : ex2_approx_ftz(left_out(state.max[m][h], p.unit, state.large));
+        sum *= share;
         if (p.sink != nullptr && row.query >= 0) {
-          const float sink = ld_global(p.sink + row.head * p.sink_stride) * kLog2e;
-          if (sink != kMinusInfinity) {
+          const float given = ld_global(p.sink + row.head * p.sink_stride);
+          if (given != kMinusInfinity) {
+            const float sink = bounded(given, kLargestLogit * kLn2);
             const float higher = sum == 0.0f || sink > reference ? sink : reference;
-            share = sum == 0.0f ? 0.0f : ex2_approx_ftz(reference - higher);
-            sum = sum * share + ex2_approx_ftz(sink - higher);
+            const float shift = sum == 0.0f ? 0.0f : ex2_approx_ftz((reference - higher) * kLog2e);
+            share *= shift;
+            sum = sum * shift + ex2_approx_ftz((sink - higher) * kLog2e);
             reference = higher;
           }
         }
-        const float inverse = sum == 0.0f ? 0.0f : share / sum;
+        float inverse = sum == 0.0f ? 0.0f : share / sum;
+        if constexpr (C.dropout) inverse *= p.dropout_factor;
         SPLITQ_UNROLL
         for (int d = 0; d < kOutColumns; ++d) out[m][d][2 * h] *= inverse, out[m][d][2 * h + 1] *= inverse;
-        if (writes_lse && row.query >= 0) {
-          const i64 at = sequence * p.lse_stride.batch + row.head * p.lse_stride.head + (q_begin + row.query) * p.lse_stride.row;
-          st_global(p.softmax_lse + at, sum == 0.0f ? kMinusInfinity : (reference + lg2_approx(sum)) * kLn2);
+        if constexpr (C.indexed) {
+          if (row.query < 0) clear_row(m, h, sum);
+        }
+        const int number = row_number(m, h);
+        if (writes_lse && number < written_rows()) {
+          const i64 at = sequence * p.lse_stride.batch + row.head * p.lse_stride.head +
+                         (q_begin + query_of(number)) * p.lse_stride.row;
+          st_global(p.softmax_lse + at, sum == 0.0f ? kMinusInfinity : fma_rn(lg2_approx(sum), kLn2, reference));
         }
       }
     }
@@ -278,7 +310,7 @@ struct Forward {
     for (int i = static_cast<int>(thread_index()); i < C.tile_m * kChunks; i += C.threads()) {
       const int row = first_row + i / kChunks;
       const int column = i % kChunks * kChunk;
-      if (row >= row_count() || (C.padded && column >= p.head_dim_v)) continue;
+      if (row >= written_rows() || (C.padded && column >= p.head_dim_v)) continue;
       const V4 chunk = ld_shared_v4(tile.address(i / kChunks, column));
       u16* to = data + query_of(row) * p.out_stride.row + head_of(row) * p.out_stride.head + column;
       if constexpr (C.aligned) {
@@ -308,7 +340,7 @@ struct Forward {
     const int last_row = (first_row + C.tile_m < row_count() ? first_row + C.tile_m : row_count()) - 1;
     const int first_query = query_of(first_row), last_query = query_of(last_row);
     const int begin = visible_begin(first_query) / C.tile_n * C.tile_n;
-    const int end = visible_end(last_query);
+    const int end = first_row < row_count() ? visible_end(last_query) : 0;
     const int column = static_cast<int>(thread_index() % 4) * 2;
 
     const auto own_row = [&](int m, int h) { return row_at(m, h); };

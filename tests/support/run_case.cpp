@@ -111,15 +111,15 @@ class Judges {
   std::vector<std::pair<Member, Judge>> judges_;
 };
 
-void call(const AttentionCase& c, CallTensors& tensors) {
+}  // namespace
+
+void call_library(const AttentionCase& c, CallTensors& tensors) {
   forward(tensors.q.view(), tensors.k.view(), tensors.v.view(), tensors.out.view(), tensors.options,
           tensors.softmax_lse.view(), c.execution);
   if (tensors.dout.given()) backward(tensors.backward(), tensors.options, c.execution);
 }
 
-}  // namespace
-
-oracle::Results run(const AttentionCase& c, const oracle::Problem& inputs) {
+oracle::Results run(const AttentionCase& c, const oracle::Problem& inputs, const Call& call) {
   CallTensors tensors(c, inputs);
   std::vector<std::vector<std::byte>> before;
   for (const auto& [name, tensor] : tensors.inputs()) before.push_back(tensor->memory());
@@ -134,7 +134,7 @@ oracle::Results run(const AttentionCase& c, const oracle::Problem& inputs) {
 
 std::vector<std::byte> run_bits(const AttentionCase& c, const oracle::Problem& inputs) {
   CallTensors tensors(c, inputs);
-  call(c, tensors);
+  call_library(c, tensors);
   std::vector<std::byte> bits;
   for (const auto& [name, tensor] : tensors.outputs()) {
     const auto bytes = tensor->bytes();
@@ -149,7 +149,7 @@ AssertionResult accurate(const AttentionCase& c, const oracle::Problem& inputs, 
   return judges.verdict();
 }
 
-void expect_accurate(const AttentionCase& c, const std::function<void(oracle::Problem&)>& edit) {
+void expect_accurate(const AttentionCase& c, const std::function<void(oracle::Problem&)>& edit, const Call& call) {
   // The largest error of the plain computation in a few numbers is a poor sample of what its errors may be. Where one
   // draw is beyond the rule, more are added to it, and the rule holds for the maxima over all of them.
   constexpr int kDraws = 8;
@@ -165,7 +165,7 @@ void expect_accurate(const AttentionCase& c, const std::function<void(oracle::Pr
         round_inputs(c, &inputs);
       }
       SCOPED_TRACE(to_string(c) + " (inputs from" + seeds + ")");
-      judges.compare(inputs, run(c, inputs));
+      judges.compare(inputs, run(c, inputs, call));
     }
     EXPECT_TRUE(judges.verdict()) << to_string(c) << " (inputs from" << seeds << ")";
   } catch (const Error& error) {

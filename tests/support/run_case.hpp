@@ -33,8 +33,14 @@ struct CallTensors {
 /// What the library computed, in the shapes of the oracle's results.
 oracle::Results results_of(const CallTensors& tensors);
 
-/// forward(), and backward() where the case asks for it. Expects that inputs and guard zones stay as they were.
-oracle::Results run(const AttentionCase& c, const oracle::Problem& inputs);
+/// Computes a case on its tensors.
+using Call = std::function<void(const AttentionCase& c, CallTensors& tensors)>;
+
+/// forward(), and backward() where the case asks for it.
+void call_library(const AttentionCase& c, CallTensors& tensors);
+
+/// Expects that inputs and guard zones stay as they were.
+oracle::Results run(const AttentionCase& c, const oracle::Problem& inputs, const Call& call = call_library);
 
 /// All output bytes of a run, for comparisons bit for bit.
 std::vector<std::byte> run_bits(const AttentionCase& c, const oracle::Problem& inputs);
@@ -43,7 +49,8 @@ std::vector<std::byte> run_bits(const AttentionCase& c, const oracle::Problem& i
 ::testing::AssertionResult accurate(const AttentionCase& c, const oracle::Problem& inputs, const oracle::Results& got);
 
 /// Draws inputs (and lets `edit` change them), runs the case, and expects the result to be accurate.
-void expect_accurate(const AttentionCase& c, const std::function<void(oracle::Problem&)>& edit = {});
+void expect_accurate(const AttentionCase& c, const std::function<void(oracle::Problem&)>& edit = {},
+                     const Call& call = call_library);
 
 /// Names that Execution::instruction_set takes on this machine.
 std::vector<std::string> available_instruction_sets();
