@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 
+#include "gpu/tiles.hpp"
 #include "problem/names.hpp"
 
 namespace splitq::gpu {
@@ -97,14 +97,11 @@ Status check_counts(const Problem& problem, const ForwardLaunch& launch) {
 
 }  // namespace
 
-sm80::Config choose_config(const Problem& problem, const Tensors& t) {
+sm80::Config choose_config(const Problem& problem, const Tensors& t, std::size_t shared_bytes) {
   sm80::Config c{};
   c.element = problem.dtype == DType::kFp16 ? sm80::Element::kFp16 : sm80::Element::kBf16;
   c.head_dim = round_up(problem.head_dim), c.head_dim_v = round_up(problem.head_dim_v);
-  const int widest = std::max(c.head_dim, c.head_dim_v);
-  c.tile_m = widest <= 128 ? 128 : 64;
-  c.tile_n = widest <= 64 ? 128 : 64;
-  c.stages = widest <= 128 ? 2 : 1;
+  c = with_tiles(c, shared_bytes);
   c.padded = c.head_dim != problem.head_dim || c.head_dim_v != problem.head_dim_v;
   c.aligned = aligned(t.q) && aligned(t.k) && aligned(t.v) && aligned(t.out);
   // Few queries would leave most of a tile empty; the heads that share keys fill it.
@@ -165,9 +162,10 @@ std::int64_t forward_blocks(const Problem& problem, const sm80::Config& config) 
   return (rows + config.tile_m - 1) / config.tile_m * heads * problem.batch;
 }
 
-Status make_forward_launch(const Problem& problem, const Tensors& tensors, ForwardLaunch* launch) {
+Status make_forward_launch(const Problem& problem, const Tensors& tensors, std::size_t shared_bytes,
+                           ForwardLaunch* launch) {
   SPLITQ_TRY(check_supported(problem, tensors));
-  launch->config = choose_config(problem, tensors);
+  launch->config = choose_config(problem, tensors, shared_bytes);
   launch->params = forward_params(problem, tensors, launch->config.transformed());
   launch->blocks = forward_blocks(problem, launch->config);
   return check_counts(problem, *launch);

@@ -10,7 +10,7 @@
 namespace splitq {
 
 /// The CPU backend's choices. Rows are rows of a tile: a query of one head of the group (all heads that share keys).
-/// None of them depends on the number of threads, so that neither does a result.
+/// What a result depends on does not depend on the number of threads.
 struct CpuPlan {
   std::string instruction_set;  // "avx3", ...
   std::int64_t tile_m = 0;      // rows

@@ -16,7 +16,9 @@ constexpr std::int64_t kTileKeys = 64;     // keys of a tile: their P stays in t
 constexpr std::int64_t kPanelVectors = 3;  // of a panel of rows (cpu/simd: kTileVecs)
 constexpr std::int64_t kTileBytes =
     320 * 1024;  // of a tile's rows: beside K and V, within a second-level cache of 512 KiB
-constexpr std::int64_t kMostPanels = 4;
+constexpr std::int64_t kMostRows = 384;
+constexpr std::int64_t kMostRowsBackward = 192;
+constexpr std::int64_t kTasksOfThread = 4;
 constexpr std::int64_t kDecodeRows = 8;    // up to here the decode kernel is faster
 constexpr std::int64_t kDecodeHeads = 16;  // at most so many share a task
 constexpr std::int64_t kPackTiles = 4;     // query tiles from which on K and V are packed
@@ -34,16 +36,19 @@ std::string names_of_instruction_sets() {
 /// Largest number of rows that one key/value head of one sequence can have.
 std::int64_t most_rows(const Problem& p) { return p.max_seqlen_q * p.group(); }
 
-std::int64_t choose_tile_m(const Problem& p, std::int64_t lanes) {
+/// Rows of a tile: as many as the cache holds, so that K and V are read seldom, and as few as give every thread work. In forward a
+/// row's result does not depend on the tile it is in, and the number of threads may decide; in backward the order of sums does.
+std::int64_t choose_tile_m(const Problem& p, std::int64_t lanes, int threads) {
+  const bool forward = p.direction == Direction::kForward;
   const std::int64_t width = kPanelVectors * lanes;
   // Floats of one row: Q and O, in backward Q and dO twice, and dQ.
-  const std::int64_t floats =
-      p.direction == Direction::kForward ? p.head_dim + p.head_dim_v : 3 * p.head_dim + 2 * p.head_dim_v;
+  const std::int64_t floats = forward ? p.head_dim + p.head_dim_v : 3 * p.head_dim + 2 * p.head_dim_v;
   const std::int64_t bytes = floats * width * static_cast<std::int64_t>(sizeof(float));
-  std::int64_t rows = std::clamp<std::int64_t>(kTileBytes / bytes, 1, std::max<std::int64_t>(1, 192 / width)) * width;
+  const std::int64_t most = std::max<std::int64_t>(1, (forward ? kMostRows : kMostRowsBackward) / width);
+  std::int64_t rows = std::clamp<std::int64_t>(kTileBytes / bytes, 1, most) * width;
   rows = std::min(rows, std::max<std::int64_t>(1, (most_rows(p) + width - 1) / width) * width);
-  // Few sequences and heads: shorter tiles, so that there is work for every thread.
-  while (rows > width && p.batch * p.heads_kv * (most_rows(p) / rows) < kEnoughTasks / 4) rows -= width;
+  const std::int64_t wanted = forward ? kTasksOfThread * threads : kEnoughTasks / 4;
+  while (rows > width && p.batch * p.heads_kv * ((most_rows(p) + rows - 1) / rows) < wanted) rows -= width;
   return rows;
 }
 
@@ -99,7 +104,7 @@ Status select_cpu(const Problem& p, const Execution& execution, CpuPlan* plan) {
   plan->threads = execution.threads > 0 ? execution.threads : cpu::available_threads();
   plan->schedule = execution.schedule;
   plan->tile_n = kTileKeys;
-  plan->tile_m = choose_tile_m(p, set->kernels().lanes);
+  plan->tile_m = choose_tile_m(p, set->kernels().lanes, plan->threads);
   plan->decode_rows = can_decode(p) && execution.schedule == Schedule{} ? kDecodeRows : 0;
   plan->decode_heads = heads_side_by_side(p);
   // Enough query tiles read each key tile for the conversion to be worth its memory: the rows of one head lie apart, and reading
