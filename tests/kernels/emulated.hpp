@@ -56,6 +56,8 @@ inline void expect_fits(const Config& kernel, Config chosen) {
   EXPECT_EQ(chosen.indexed, expected.indexed);
 }
 
+inline constexpr std::size_t kSharedBytes = std::size_t{163} << 10;  // sm_80
+
 /// Runs the kernel `runs` times in either completion mode, each in another interleaving: all clean, all with the same bits.
 template <Config kConfig>
 void emulate(CallTensors& call, int runs = 1) {
@@ -64,7 +66,7 @@ void emulate(CallTensors& call, int runs = 1) {
   ASSERT_TRUE(status.ok()) << status.message;
   const Tensors tensors = gather(call.forward(), call.options);
   gpu::ForwardLaunch chosen;
-  const Status supported = gpu::make_forward_launch(problem, tensors, &chosen);
+  const Status supported = gpu::make_forward_launch(problem, tensors, kSharedBytes, &chosen);
   ASSERT_TRUE(supported.ok()) << supported.message;
   expect_fits(kConfig, chosen.config);
   const ForwardParams params = gpu::forward_params(problem, tensors, kConfig.transformed());

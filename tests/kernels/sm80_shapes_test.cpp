@@ -1,5 +1,6 @@
 // The sm80 forward: head sizes, tile sizes, layouts in memory.
 #include "emulated.hpp"
+#include "gpu/tiles.hpp"
 
 namespace splitq::testing {
 namespace {
@@ -18,18 +19,13 @@ void expect_at_edges(std::int64_t head_dim) {
   }
 }
 
-TEST(Sm80Shapes, HeadDim64InTilesOfAGpu) {
-  expect_at_edges<Config{.head_dim = 64, .head_dim_v = 64, .tile_m = 128, .tile_n = 128, .stages = 2}>(64);
+constexpr Config on_gpu(Element element, int head_dim) {
+  return gpu::with_tiles({.element = element, .head_dim = head_dim, .head_dim_v = head_dim}, kSharedBytes);
 }
 
-TEST(Sm80Shapes, HeadDim128InTilesOfAGpu) {
-  expect_at_edges<Config{
-      .element = Element::kFp16, .head_dim = 128, .head_dim_v = 128, .tile_m = 128, .tile_n = 64, .stages = 2}>(128);
-}
-
-TEST(Sm80Shapes, HeadDim256InTilesOfAGpu) {
-  expect_at_edges<Config{.head_dim = 256, .head_dim_v = 256, .tile_m = 64, .tile_n = 64}>(256);
-}
+TEST(Sm80Shapes, HeadDim64InTilesOfAGpu) { expect_at_edges<on_gpu(Element::kBf16, 64)>(64); }
+TEST(Sm80Shapes, HeadDim128InTilesOfAGpu) { expect_at_edges<on_gpu(Element::kFp16, 128)>(128); }
+TEST(Sm80Shapes, HeadDim256InTilesOfAGpu) { expect_at_edges<on_gpu(Element::kBf16, 256)>(256); }
 
 TEST(Sm80Shapes, HeadDim32) { expect_kernel<small_config(Element::kFp16, 32)>(small_case(32)); }
 
