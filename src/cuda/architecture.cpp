@@ -72,6 +72,11 @@ Status max_shared_bytes(const std::string& architecture, std::size_t* bytes) {
   return {};
 }
 
+int compute_capability(const std::string& architecture) {
+  const Architecture* found = find(architecture);
+  return found ? found->compute_capability : 0;
+}
+
 std::string architecture_for(int compute_capability, const std::vector<int>& supported) {
   const Architecture* own = find(compute_capability);
   if (own && std::ranges::find(supported, compute_capability) != supported.end()) return name_of(*own);

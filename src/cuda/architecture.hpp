@@ -16,6 +16,9 @@ bool is_virtual(const std::string& architecture);
 /// Refuses a name that is no architecture, or none that the kernels know.
 Status max_shared_bytes(const std::string& architecture, std::size_t* bytes);
 
+/// 10 * major + minor of an architecture that is known; 0 of another.
+int compute_capability(const std::string& architecture);
+
 /// The architectures that `splitq kernels` knows: "sm_75", "sm_80", ...
 std::vector<std::string> known_architectures();
 

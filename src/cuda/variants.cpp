@@ -9,8 +9,8 @@
 namespace splitq::cuda {
 namespace {
 
-constexpr std::array<int, 8> kHeadDims{32, 64, 96, 128, 160, 192, 224, 256};
-constexpr const char* kTuring = "75";  // has no bf16
+constexpr std::array<int, 7> kHeadDims{32, 64, 96, 128, 160, 192, 256};
+constexpr int kTuring = 75;  // has no bf16
 
 using Config = sm80::Config;
 
@@ -36,14 +36,15 @@ std::vector<KernelSpec> variants(const std::string& architecture) {
   std::vector<KernelSpec> out;
   std::size_t shared_bytes = 0;
   if (!max_shared_bytes(architecture, &shared_bytes).ok()) return out;
-  const bool has_bf16 = architecture.find(kTuring) == std::string::npos;
+  const gpu::Target target(shared_bytes, compute_capability(architecture));
+  const bool has_bf16 = target.compute_capability > kTuring;
   for (const sm80::Element element : {sm80::Element::kFp16, sm80::Element::kBf16}) {
     if (element == sm80::Element::kBf16 && !has_bf16) continue;
     for (const int head_dim : kHeadDims) {
       for (const auto& option : kOptions) {
         Config config{.element = element, .head_dim = head_dim, .head_dim_v = head_dim};
         option(config);
-        out.push_back(forward_spec(gpu::with_tiles(config, shared_bytes), architecture));
+        out.push_back(forward_spec(gpu::with_tiles(config, target), architecture));
       }
     }
   }

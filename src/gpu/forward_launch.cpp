@@ -12,6 +12,7 @@ namespace splitq::gpu {
 namespace {
 
 constexpr std::int64_t kMaxHeadDim = 256;
+constexpr std::int64_t kFewQueries = 64;  // half a tile
 constexpr double kLog2e = 1.4426950408889634;
 
 /// (B, S, H, D), or packed (rows, H, D).
@@ -44,7 +45,11 @@ bool aligned(const TensorView& t) {
   return true;
 }
 
-int round_up(std::int64_t head_dim) { return static_cast<int>((head_dim + 31) / 32 * 32); }
+/// Head sizes that there are kernels for: multiples of 32, and of 64 above 192.
+int round_up(std::int64_t head_dim) {
+  const std::int64_t step = head_dim > 192 ? 64 : 32;
+  return static_cast<int>((head_dim + step - 1) / step * step);
+}
 
 /// Can the running maximum be kept in scores? Not where a scale turns their order around, or has no ordinary reciprocal.
 bool keeps_order(double scale) { return scale > 0x1p-100 && scale < 0x1p+100; }
@@ -97,15 +102,12 @@ Status check_counts(const Problem& problem, const ForwardLaunch& launch) {
 
 }  // namespace
 
-sm80::Config choose_config(const Problem& problem, const Tensors& t, std::size_t shared_bytes) {
+sm80::Config choose_config(const Problem& problem, const Tensors& t, const Target& target) {
   sm80::Config c{};
   c.element = problem.dtype == DType::kFp16 ? sm80::Element::kFp16 : sm80::Element::kBf16;
   c.head_dim = round_up(problem.head_dim), c.head_dim_v = round_up(problem.head_dim_v);
-  c = with_tiles(c, shared_bytes);
   c.padded = c.head_dim != problem.head_dim || c.head_dim_v != problem.head_dim_v;
   c.aligned = aligned(t.q) && aligned(t.k) && aligned(t.v) && aligned(t.out);
-  // Few queries would leave most of a tile empty; the heads that share keys fill it.
-  c.pack_group = problem.group() > 1 && problem.max_seqlen_q <= c.tile_m / 2;
   c.banded = problem.window_left >= 0 || problem.window_right >= 0;
   c.softcap = problem.softcap > 0;
   c.alibi = t.alibi_slopes.given();
@@ -114,7 +116,9 @@ sm80::Config choose_config(const Problem& problem, const Tensors& t, std::size_t
   c.mask = t.mask.given();
   c.dropout = problem.dropout > 0;
   c.indexed = problem.packed_q() || problem.packed_k() || t.seqlens_q.given() || t.seqlens_k.given();
-  return c;
+  // Few queries would leave most of a tile empty; the heads that share keys fill it.
+  c.pack_group = problem.group() > 1 && problem.max_seqlen_q <= kFewQueries;
+  return with_tiles(c, target);
 }
 
 ForwardParams forward_params(const Problem& problem, const Tensors& t, bool transformed) {
@@ -162,10 +166,10 @@ std::int64_t forward_blocks(const Problem& problem, const sm80::Config& config) 
   return (rows + config.tile_m - 1) / config.tile_m * heads * problem.batch;
 }
 
-Status make_forward_launch(const Problem& problem, const Tensors& tensors, std::size_t shared_bytes,
+Status make_forward_launch(const Problem& problem, const Tensors& tensors, const Target& target,
                            ForwardLaunch* launch) {
   SPLITQ_TRY(check_supported(problem, tensors));
-  launch->config = choose_config(problem, tensors, shared_bytes);
+  launch->config = choose_config(problem, tensors, target);
   launch->params = forward_params(problem, tensors, launch->config.transformed());
   launch->blocks = forward_blocks(problem, launch->config);
   return check_counts(problem, *launch);

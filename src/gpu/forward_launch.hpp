@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "gpu/tiles.hpp"
 #include "problem/problem.hpp"
 #include "shared/forward_params.hpp"
 #include "sm80/config.hpp"
@@ -16,12 +17,11 @@ struct ForwardLaunch {
   std::int64_t blocks = 0;  // 0: nothing to compute, nothing to write
 };
 
-/// All three, or the reason why the family does not compute this problem. `shared_bytes`: what a block may have.
-Status make_forward_launch(const Problem& problem, const Tensors& tensors, std::size_t shared_bytes,
-                           ForwardLaunch* launch);
+/// All three, or the reason why the family does not compute this problem.
+Status make_forward_launch(const Problem& problem, const Tensors& tensors, const Target& target, ForwardLaunch* launch);
 
 /// Configuration for a problem that the family computes, at the addresses of these tensors.
-sm80::Config choose_config(const Problem& problem, const Tensors& tensors, std::size_t shared_bytes);
+sm80::Config choose_config(const Problem& problem, const Tensors& tensors, const Target& target);
 
 /// `transformed`: the configuration's, which decides where the scale is multiplied in.
 ForwardParams forward_params(const Problem& problem, const Tensors& tensors, bool transformed);

@@ -8,14 +8,31 @@
 
 namespace splitq::gpu {
 
-/// The configuration with its tiles set for its head sizes; smaller ones where a block has less than `shared_bytes`.
-constexpr sm80::Config with_tiles(sm80::Config config, std::size_t shared_bytes) {
-  constexpr int kSmallest = 16;
+/// What a kernel is for, as far as tiles depend on it.
+struct Target {
+  std::size_t shared_bytes;  // that a block can have
+  int compute_capability;    // 10 * major + minor
+
+  // Not explicit: where only the memory is known (the emulator), it stands for the target.
+  constexpr Target(std::size_t bytes, int capability = 80) : shared_bytes(bytes), compute_capability(capability) {}
+};
+
+/// The configuration with its tiles set for its head sizes and options. The larger a tile, the less is read twice; its
+/// accumulators must stay in registers, and options take some of their own: `splitq kernels` tells where that fails.
+constexpr sm80::Config with_tiles(sm80::Config config, const Target& target) {
+  constexpr int kHopper = 90, kSmallest = 16;
   const int widest = std::max(config.head_dim, config.head_dim_v);
-  config.tile_m = widest <= 128 ? 128 : 64;
-  config.tile_n = widest <= 64 ? 128 : 64;
-  config.stages = widest <= 128 ? 2 : 1;
-  const auto fits = [&] { return static_cast<std::size_t>(sm80::smem_layout(config).bytes) <= shared_bytes; };
+  const bool plain = !config.transformed() && !config.mask && !config.dropout && !config.indexed && !config.padded &&
+                     !config.pack_group && config.aligned;
+  if (widest <= 64) {
+    config.tile_m = 128, config.tile_n = plain ? 128 : 64, config.stages = 2;
+  } else if (widest <= 128) {
+    config.tile_m = plain ? 128 : 64, config.stages = 2;
+    config.tile_n = plain && widest > 96 && target.compute_capability < kHopper ? 32 : 64;
+  } else {
+    config.tile_m = 64, config.tile_n = config.aligned && !config.mask ? 64 : 32, config.stages = 1;
+  }
+  const auto fits = [&] { return static_cast<std::size_t>(sm80::smem_layout(config).bytes) <= target.shared_bytes; };
   if (!fits()) config.stages = 1;
   while (!fits() && config.tile_n > kSmallest) config.tile_n /= 2;
   return config;

@@ -33,18 +33,20 @@ TEST(Sm80, VariantsAreDistinctAndFitTheArchitecture) {
 }
 
 TEST(Sm80, TilesShrinkToWhatABlockHas) {
-  const sm80::Config wide{.head_dim = 256, .head_dim_v = 256};
-  EXPECT_EQ(gpu::with_tiles(wide, 227 << 10).tile_n, 64);
-  EXPECT_EQ(gpu::with_tiles(wide, 64 << 10).tile_n, 32);
-  EXPECT_EQ(gpu::with_tiles({}, 99 << 10).stages, 2);
-  EXPECT_EQ(gpu::with_tiles({}, 64 << 10).stages, 1);
+  const auto tiles = [](int head_dim, int compute_capability, std::size_t kib) {
+    return gpu::with_tiles({.head_dim = head_dim, .head_dim_v = head_dim}, {kib << 10, compute_capability});
+  };
+  EXPECT_EQ(tiles(256, 90, 227).tile_n, 64);
+  EXPECT_EQ(tiles(256, 75, 64).tile_n, 32);
+  EXPECT_EQ(tiles(96, 86, 99).stages, 2);
+  EXPECT_EQ(tiles(96, 75, 64).stages, 1);
 }
 
 TEST(Sm80, CompilesFromTheEmbeddedSources) {
   SPLITQ_NEEDS_NVRTC();
   const Nvrtc* with = nullptr;
   ASSERT_TRUE(nvrtc(&with).ok());
-  const sm80::Config config = gpu::with_tiles({.head_dim = 64, .head_dim_v = 64}, 64 << 10);
+  const sm80::Config config = gpu::with_tiles({.head_dim = 64, .head_dim_v = 64}, std::size_t{99} << 10);
   CompiledKernel kernel;
   const Status status = compile(*with, embedded_sources(), forward_spec(config, "sm_80"), &kernel);
   ASSERT_TRUE(status.ok()) << status.message;
