@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cpu/memory.hpp"
+#include "cpu/packed_keys.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/run_direction.hpp"
 #include "cpu/turnstile.hpp"
@@ -105,16 +106,19 @@ void run_backward(Call& call, const Kernels& kernels) {
   // Heads or sequences that share a bias add to the same gradient.
   const bool shared =
       t.dbias.given() && ((t.dbias.shape[0] == 1 && p.batch > 1) || (t.dbias.shape[1] == 1 && p.heads_kv > 1));
-  const std::vector<Task> tasks = make_tasks(call, shared);
+  PackedKeys keys(call, kernels);
+  std::vector<Task> tasks = make_tasks(call, shared);
   std::vector<double> dsink(t.dsink.given() ? tasks.size() * static_cast<std::size_t>(p.group()) : 0);
   call.dsink_partial = t.dsink.given() ? dsink.data() : nullptr;
 
   const std::size_t scratch_bytes = round_up(static_cast<std::int64_t>(kernels.scratch_bytes(p, call.plan)), 4096);
   const Memory scratch = allocate(scratch_bytes * static_cast<std::size_t>(call.plan.threads));
   OrderedTurnstile turnstile(call, shared);
-  for_each_task(call.plan.threads, static_cast<std::int64_t>(tasks.size()), [&](int worker, std::int64_t i) {
-    kernels.backward(call, tasks[i], Arena(scratch.get() + scratch_bytes * static_cast<std::size_t>(worker)),
-                     turnstile);
+  in_rounds(keys, tasks, [&](std::size_t begin, std::size_t end) {
+    for_each_task(call.plan.threads, static_cast<std::int64_t>(end - begin), [&](int worker, std::int64_t i) {
+      kernels.backward(call, tasks[begin + static_cast<std::size_t>(i)],
+                       Arena(scratch.get() + scratch_bytes * static_cast<std::size_t>(worker)), turnstile);
+    });
   });
   for (const Sum* sum : {&dk, &dv, &dbias}) sum->finish(kernels, call.plan.threads);
 

@@ -4,6 +4,7 @@
 
 #include "cpu/instruction_sets.hpp"
 #include "cpu/memory.hpp"
+#include "cpu/packed_keys.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/run_direction.hpp"
 
@@ -50,15 +51,16 @@ std::vector<Task> make_tasks(const Call& call) {
   return tasks;
 }
 
-/// What one thread runs at a time: [begin, end) of the tasks.
-std::vector<std::int64_t> unit_bounds(const Call& call, const std::vector<Task>& tasks) {
-  std::vector<std::int64_t> bounds{0};
+/// What one thread runs at a time, of the tasks begin .. end - 1: from one bound to the next.
+std::vector<std::int64_t> unit_bounds(const Call& call, const std::vector<Task>& tasks, std::size_t begin,
+                                      std::size_t end) {
+  std::vector<std::int64_t> bounds{static_cast<std::int64_t>(begin)};
   const bool whole_heads = call.plan.schedule.parallel == Schedule::Parallel::kBatchHeads;
-  for (std::size_t i = 1; i < tasks.size(); ++i) {
+  for (std::size_t i = begin + 1; i < end; ++i) {
     const bool same = tasks[i].sequence == tasks[i - 1].sequence && tasks[i].head_kv == tasks[i - 1].head_kv;
     if (!(whole_heads && same)) bounds.push_back(static_cast<std::int64_t>(i));
   }
-  bounds.push_back(static_cast<std::int64_t>(tasks.size()));
+  bounds.push_back(static_cast<std::int64_t>(end));
   return bounds;
 }
 
@@ -88,7 +90,8 @@ void run_forward(Call& call, const Kernels& kernels) {
     layout(Arena(partial.get()));
   }
 
-  const std::vector<Task> tasks = make_tasks(call);
+  PackedKeys keys(call, kernels);
+  std::vector<Task> tasks = make_tasks(call);
   if (tasks.empty()) return;
   const std::size_t scratch_bytes =
       round_up(static_cast<std::int64_t>(kernels.scratch_bytes(call.problem, call.plan)), 4096);
@@ -97,12 +100,14 @@ void run_forward(Call& call, const Kernels& kernels) {
     return Arena(scratch.get() + scratch_bytes * static_cast<std::size_t>(worker));
   };
 
-  const std::vector<std::int64_t> bounds = unit_bounds(call, tasks);
-  for_each_task(call.plan.threads, static_cast<std::int64_t>(bounds.size()) - 1, [&](int worker, std::int64_t unit) {
-    for (std::int64_t i = bounds[unit]; i < bounds[unit + 1]; ++i) {
-      (call.rows(tasks[i].sequence) <= call.plan.decode_rows ? kernels.decode : kernels.forward)(call, tasks[i],
-                                                                                                 scratch_of(worker));
-    }
+  in_rounds(keys, tasks, [&](std::size_t begin, std::size_t end) {
+    const std::vector<std::int64_t> bounds = unit_bounds(call, tasks, begin, end);
+    for_each_task(call.plan.threads, static_cast<std::int64_t>(bounds.size()) - 1, [&](int worker, std::int64_t unit) {
+      for (std::int64_t i = bounds[unit]; i < bounds[unit + 1]; ++i) {
+        (call.rows(tasks[i].sequence) <= call.plan.decode_rows ? kernels.decode : kernels.forward)(call, tasks[i],
+                                                                                                   scratch_of(worker));
+      }
+    });
   });
   if (partial_rows == 0) return;
   for_each_task(call.plan.threads, static_cast<std::int64_t>(tasks.size()), [&](int worker, std::int64_t i) {

@@ -19,7 +19,7 @@ struct CpuPlan {
       0;  // sequences of at most so many rows run the decode kernel: lanes along the head dimension
   std::int64_t decode_heads = 1;  // key/value heads of one such task: all that lie side by side in a row of the cache
   std::int64_t split_keys = 0;    // keys of one split, a multiple of tile_n; 0: keys are not split
-  bool pack_keys = false;         // K and V are converted to tiles once, for all query tiles
+  std::int64_t pack_heads = 0;  // K and V become tiles once for all query tiles, so many heads at a time; 0: not at all
   int threads = 1;
   Schedule schedule{};
   bool operator==(const CpuPlan&) const = default;

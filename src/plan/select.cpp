@@ -22,6 +22,7 @@ constexpr std::int64_t kTasksOfThread = 4;
 constexpr std::int64_t kDecodeRows = 8;    // up to here the decode kernel is faster
 constexpr std::int64_t kDecodeHeads = 16;  // at most so many share a task
 constexpr std::int64_t kPackTiles = 4;     // query tiles from which on K and V are packed
+constexpr std::int64_t kPackTasksOfThread = 16;
 constexpr std::int64_t kSplitKeys = 1024;  // a split shorter than this costs more in merging than it gains
 constexpr std::int64_t kEnoughTasks = 64;  // more need no splitting
 
@@ -84,6 +85,15 @@ std::int64_t choose_split_keys(const Problem& p, const Execution& execution, con
   return tasks < kEnoughTasks && p.max_seqlen_k >= 2 * kSplitKeys ? kSplitKeys : 0;
 }
 
+/// Rows of one head lie apart, and reading them again for every query tile costs 10 to 14 % of the time: where enough query tiles
+/// read each key tile, it is converted once. Few heads at a time bound the memory; their tasks must occupy every thread.
+std::int64_t choose_pack_heads(const Problem& p, const CpuPlan& plan) {
+  const std::int64_t tiles = usual_rows(p) / plan.tile_m;
+  if (tiles < kPackTiles) return 0;
+  return std::clamp<std::int64_t>(kPackTasksOfThread * plan.threads / tiles, 1,
+                                  std::max<std::int64_t>(1, p.batch * p.heads_kv));
+}
+
 Status select_cpu(const Problem& p, const Execution& execution, CpuPlan* plan) {
   std::string_view name = execution.instruction_set;
   if (name.empty()) name = cpu::forced_instruction_set();
@@ -107,9 +117,7 @@ Status select_cpu(const Problem& p, const Execution& execution, CpuPlan* plan) {
   plan->tile_m = choose_tile_m(p, set->kernels().lanes, plan->threads);
   plan->decode_rows = can_decode(p) && execution.schedule == Schedule{} ? kDecodeRows : 0;
   plan->decode_heads = heads_side_by_side(p);
-  // Enough query tiles read each key tile for the conversion to be worth its memory: the rows of one head lie apart, and reading
-  // them again costs 10 to 14 % of the time.
-  plan->pack_keys = usual_rows(p) >= kPackTiles * plan->tile_m;
+  plan->pack_heads = choose_pack_heads(p, *plan);
   plan->split_keys = choose_split_keys(p, execution, *plan);
   return {};
 }
@@ -145,7 +153,8 @@ std::string to_string(const ExecutionPlan& plan) {
       "split keys   {}\n"
       "schedule     output divided by the row sum {}, parallel over {}\n"
       "workspace    {} bytes at most\n",
-      c.instruction_set, c.threads, c.tile_m, c.tile_n, c.pack_keys ? "once for all query tiles" : "no",
+      c.instruction_set, c.threads, c.tile_m, c.tile_n,
+      c.pack_heads > 0 ? fmt::format("once for all query tiles, {} heads at a time", c.pack_heads) : "no",
       c.decode_rows > 0 ? fmt::format("sequences of at most {} rows", c.decode_rows) : "never",
       c.split_keys > 0 ? fmt::format("every {}", c.split_keys) : "no", every_step ? "in every step" : "at the end",
       heads ? "batch x heads" : "batch x heads x query rows", plan.workspace_bytes);

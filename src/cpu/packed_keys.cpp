@@ -1,0 +1,77 @@
+#include "cpu/packed_keys.hpp"
+
+#include <algorithm>
+
+#include "cpu/parallel.hpp"
+
+namespace splitq::cpu {
+namespace {
+
+/// Floats of one packed tile of K and V together.
+std::int64_t tile_floats(const Problem& p, const CpuPlan& plan, const Kernels& kernels) {
+  return kernels.packed_floats(plan.tile_n, p.head_dim) + kernels.packed_floats(plan.tile_n, p.head_dim_v);
+}
+
+}  // namespace
+
+PackedKeys::PackedKeys(Call& call, const Kernels& kernels) : call_(call), kernels_(kernels) {
+  const CpuPlan& plan = call.plan;
+  if (plan.pack_heads == 0) return;
+  const std::int64_t heads = call.problem.heads_kv;
+  const std::int64_t pairs = static_cast<std::int64_t>(call.sequences.size()) * heads;
+  rounds_ = (pairs + plan.pack_heads - 1) / plan.pack_heads;
+  std::int64_t tiles = 0;
+  std::int64_t most = 0;  // of one round
+  for (std::size_t b = 0; b < call.sequences.size(); ++b) {
+    call.first_packed.push_back(tiles);
+    tiles += call.key_tiles(static_cast<std::int64_t>(b)) * heads;
+  }
+  for (std::int64_t round = 0; round < rounds_; ++round) {
+    std::int64_t count = 0;
+    for (std::int64_t i = round * plan.pack_heads; i < std::min(pairs, (round + 1) * plan.pack_heads); ++i) {
+      count += call.key_tiles(i / heads);
+    }
+    most = std::max(most, count);
+  }
+  call.packed.resize(static_cast<std::size_t>(tiles));
+  memory_ = allocate(static_cast<std::size_t>(most * tile_floats(call.problem, plan, kernels)) * sizeof(float));
+}
+
+std::int64_t PackedKeys::round_of(const Task& task) const {
+  if (call_.plan.pack_heads == 0) return 0;
+  return (task.sequence * call_.problem.heads_kv + task.head_kv) / call_.plan.pack_heads;
+}
+
+void PackedKeys::pack(std::int64_t round) {
+  const CpuPlan& plan = call_.plan;
+  if (plan.pack_heads == 0) return;
+  struct Place {
+    std::int64_t sequence, head_kv, tile;
+  };
+  std::vector<Place> places;
+  const std::int64_t heads = call_.problem.heads_kv;
+  const std::int64_t pairs = static_cast<std::int64_t>(call_.sequences.size()) * heads;
+  for (std::int64_t i = round * plan.pack_heads; i < std::min(pairs, (round + 1) * plan.pack_heads); ++i) {
+    for (std::int64_t t = 0; t < call_.key_tiles(i / heads); ++t) places.push_back({i / heads, i % heads, t});
+  }
+  const std::int64_t k_floats = kernels_.packed_floats(plan.tile_n, call_.problem.head_dim);
+  const std::int64_t floats = tile_floats(call_.problem, plan, kernels_);
+  for_each_task(plan.threads, static_cast<std::int64_t>(places.size()), [&](int, std::int64_t i) {
+    const Place& at = places[static_cast<std::size_t>(i)];
+    float* k = reinterpret_cast<float*>(memory_.get()) + i * floats;
+    const std::int64_t index =
+        call_.first_packed[static_cast<std::size_t>(at.sequence)] + at.head_kv * call_.key_tiles(at.sequence) + at.tile;
+    call_.packed[static_cast<std::size_t>(index)] =
+        kernels_.pack(call_, at.sequence, at.head_kv, at.tile, k, k + k_floats);
+  });
+}
+
+std::size_t PackedKeys::bytes(const Problem& problem, const CpuPlan& plan, const Kernels& kernels) {
+  if (plan.pack_heads == 0) return 0;
+  // One round has no more keys than its heads have in the longest sequence, or in all of them packed.
+  const std::int64_t tiles =
+      (problem.max_seqlen_k + plan.tile_n - 1) / plan.tile_n + (problem.packed_k() ? problem.batch : 0);
+  return static_cast<std::size_t>(plan.pack_heads * tiles * tile_floats(problem, plan, kernels)) * sizeof(float);
+}
+
+}  // namespace splitq::cpu

@@ -1,0 +1,48 @@
+// K and V as tiles, made once for all the query tiles that read them, some heads at a time.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "cpu/kernels.hpp"
+#include "cpu/memory.hpp"
+
+namespace splitq::cpu {
+
+/// Work in rounds of plan.pack_heads (sequence, key/value head) pairs, in the order of sequences. Without packing there is
+/// one round.
+class PackedKeys {
+ public:
+  PackedKeys(Call& call, const Kernels& kernels);
+
+  std::int64_t rounds() const { return rounds_; }
+  std::int64_t round_of(const Task& task) const;
+  /// Makes the round's tiles, over those of the round before.
+  void pack(std::int64_t round);
+
+  /// Bytes that a call takes, at most.
+  static std::size_t bytes(const Problem& problem, const CpuPlan& plan, const Kernels& kernels);
+
+ private:
+  Call& call_;
+  const Kernels& kernels_;
+  std::int64_t rounds_ = 1;
+  Memory memory_;
+};
+
+/// Runs f(worker, task) for tasks that stand in the order in which they shall begin, round after round.
+template <class ForEach>
+void in_rounds(PackedKeys& keys, std::vector<Task>& tasks, const ForEach& run_range) {
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [&](const Task& a, const Task& b) { return keys.round_of(a) < keys.round_of(b); });
+  for (std::size_t begin = 0; begin < tasks.size();) {
+    const std::int64_t round = keys.round_of(tasks[begin]);
+    std::size_t end = begin;
+    while (end < tasks.size() && keys.round_of(tasks[end]) == round) ++end;
+    keys.pack(round);
+    run_range(begin, end);
+    begin = end;
+  }
+}
+
+}  // namespace splitq::cpu
