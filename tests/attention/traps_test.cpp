@@ -101,6 +101,23 @@ TEST(Traps, LogitsBelowMinus50000) {
   }
 }
 
+/// Products that the plain computation makes without any rounding: a factor rounded into q on the way would show.
+TEST(Traps, LargeLogitsOfExactProducts) {
+  for (const DType dtype : kDtypes) {
+    AttentionCase c = head_dim_64(dtype);
+    c.backward = false;
+    for (const double x : {4.0, 80.0}) {
+      const auto edit = [&](oracle::Problem& pr) { all_logits_near(pr, x, x, 0.0); };
+      c.causal = false, c.seqlen_q = 20;
+      expect_accurate(c, edit);
+      c.causal = true;
+      expect_accurate(c, edit);
+      c.seqlen_q = 1;
+      expect_accurate(c, edit);
+    }
+  }
+}
+
 TEST(Traps, GradientsOfLogitsBelowMinus50000) {
   for (const DType dtype : kDtypes)
     expect_accurate(head_dim_64(dtype), [&](oracle::Problem& pr) { all_logits_near(pr, 80, 80, spacing(dtype)); });
