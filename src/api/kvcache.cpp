@@ -1,15 +1,9 @@
 // The KV cache functions of splitq.hpp: statuses become exceptions.
 #include "kvcache/kvcache.hpp"
 
+#include "api/raise.hpp"
+
 namespace splitq {
-namespace {
-
-void raise_unless_ok(const Status& status) {
-  if (!status.ok()) throw Error(status.code, status.message);
-}
-
-}  // namespace
-
 void apply_rotary(const TensorView& x, const TensorView& out, const Rotary& rotary, const TensorView& offsets) {
   raise_unless_ok(kvcache::apply_rotary(x, out, rotary, offsets));
 }

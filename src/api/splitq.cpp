@@ -1,6 +1,7 @@
 // The C++ interface: problem, plan, run; statuses become exceptions here.
 #include <utility>
 
+#include "api/raise.hpp"
 #include "cpu/instruction_sets.hpp"
 #include "cpu/run.hpp"
 #include "plan/plan.hpp"
@@ -18,10 +19,6 @@ struct PlanState {
 }  // namespace detail
 
 namespace {
-
-void raise_unless_ok(const Status& status) {
-  if (!status.ok()) throw Error(status.code, status.message);
-}
 
 template <class T>
 Status make_plan(const T& tensors, const Options& options, const Execution& execution, detail::PlanState* state) {
