@@ -39,7 +39,7 @@ TEST(Sm80, TilesShrinkToWhatABlockHas) {
   EXPECT_EQ(tiles(256, 90, 227).tile_n, 64);
   EXPECT_EQ(tiles(256, 75, 64).tile_n, 32);
   EXPECT_EQ(tiles(96, 86, 99).stages, 2);
-  EXPECT_EQ(tiles(96, 75, 64).stages, 1);
+  EXPECT_EQ(tiles(96, 86, 48).stages, 1);
 }
 
 TEST(Sm80, CompilesFromTheEmbeddedSources) {
