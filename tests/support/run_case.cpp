@@ -152,7 +152,7 @@ AssertionResult accurate(const AttentionCase& c, const oracle::Problem& inputs, 
 void expect_accurate(const AttentionCase& c, const std::function<void(oracle::Problem&)>& edit, const Call& call) {
   // The largest error of the plain computation in a few numbers is a poor sample of what its errors may be. Where one
   // draw is beyond the rule, more are added to it, and the rule holds for the maxima over all of them.
-  constexpr int kDraws = 8;
+  constexpr int kDraws = 32;
   Judges judges(c);
   std::string seeds;
   try {
