@@ -90,8 +90,10 @@ std::int64_t choose_split_keys(const Problem& p, const Execution& execution, con
 std::int64_t choose_pack_heads(const Problem& p, const CpuPlan& plan) {
   const std::int64_t tiles = usual_rows(p) / plan.tile_m;
   if (tiles < kPackTiles) return 0;
-  return std::clamp<std::int64_t>(kPackTasksOfThread * plan.threads / tiles, 1,
-                                  std::max<std::int64_t>(1, p.batch * p.heads_kv));
+  // In backward threads on one head would wait for one another at every key tile.
+  const std::int64_t fewest = p.direction == Direction::kBackward ? plan.threads : 1;
+  const std::int64_t wanted = std::max(fewest, kPackTasksOfThread * plan.threads / tiles);
+  return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, p.batch * p.heads_kv));
 }
 
 Status select_cpu(const Problem& p, const Execution& execution, CpuPlan* plan) {
