@@ -128,7 +128,7 @@ Status KernelCache::compile_and_dump(const Nvrtc& nvrtc, const KernelSpec& spec,
                                      CompiledKernel* kernel) {
   if (settings_.dump_folder.empty()) return compile(nvrtc, *sources_, spec, kernel);
   std::string ptx;
-  const Status status = compile(nvrtc, *sources_, spec, kernel, &ptx);
+  Status status = compile(nvrtc, *sources_, spec, kernel, &ptx);
   const Dump dump{.key = key, .log = status.ok() ? kernel->log : status.message, .ptx = ptx, .image = kernel->image};
   if (const Status written = write_dump(settings_.dump_folder, *sources_, spec, dump); !written.ok()) {
     fmt::print(stderr, "splitq: SPLITQ_DUMP_DIR: {}\n", written.message);

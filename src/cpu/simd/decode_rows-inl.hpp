@@ -50,12 +50,9 @@ using Query = float;
 /// to = factor * plain, as queries.
 template <class Storage>
 void to_queries(const float* HWY_RESTRICT plain, std::int64_t dim, float factor, Query<Storage>* HWY_RESTRICT to) {
+  constexpr bool kPlainOrder = !std::is_same_v<Query<Storage>, float>;
   for (std::int64_t d = 0; d < dim; ++d) {
-    if constexpr (std::is_same_v<Query<Storage>, Bf16>) {
-      to[d] = from_float<Bf16>(factor * plain[d]);
-    } else {
-      to[pair_position<Storage>(d, dim)] = factor * plain[d];
-    }
+    to[kPlainOrder ? d : pair_position<Storage>(d, dim)] = from_float<Query<Storage>>(factor * plain[d]);
   }
 }
 
