@@ -109,6 +109,7 @@ TEST_F(CAbiTest, PlansRunManyTimes) {
     ASSERT_EQ(splitq_plan_run_forward(plan, &t, &c), SPLITQ_OK) << splitq_last_error();
     EXPECT_EQ(other.data, expected);
   }
+  t.out = &out.c;
   c.causal = 0;
   EXPECT_EQ(splitq_plan_run_forward(plan, &t, &c), SPLITQ_INVALID_ARGUMENT);
   EXPECT_EQ(splitq_plan_run_backward(plan, &g, &c), SPLITQ_INVALID_ARGUMENT);
