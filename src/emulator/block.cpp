@@ -77,6 +77,7 @@ void Block::end_thread() {
 void Block::switch_to_next() {
   Fiber* from = on_stack_;
   Fiber* to = &scheduler_;
+  const unsigned leaving = running_;
   if (!ready_.empty() && !stopped_) {
     const std::size_t pick = machine_.random() % ready_.size();
     const unsigned next = ready_[pick];
@@ -87,7 +88,7 @@ void Block::switch_to_next() {
   }
   if (to == from) return;
   on_stack_ = to;
-  Fiber::switch_stacks(*from, *to);
+  Fiber::switch_stacks(*from, *to, from != &scheduler_ && threads_[leaving].ended);
 }
 
 void Block::stop() {

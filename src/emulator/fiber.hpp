@@ -23,8 +23,9 @@ class Fiber {
   /// The next switch to this fiber calls entry(argument), which may not return. May be called again for a new run.
   void start(void (*entry)(void*), void* argument);
 
-  /// Leaves `from`, the running fiber; comes back when something switches to it.
-  static void switch_stacks(Fiber& from, Fiber& to);
+  /// Leaves `from`, the running fiber; comes back when something switches to it. One that has ended never comes back
+  /// from here, until it is started anew.
+  static void switch_stacks(Fiber& from, Fiber& to, bool ended = false);
 
  private:
   static void enter(Fiber* self);
