@@ -1,6 +1,7 @@
 // Backward on the CPU: tasks, the fp32 sums of what several tasks add to, and their conversion.
 #include <algorithm>
 
+#include "cpu/key_sums.hpp"
 #include "cpu/memory.hpp"
 #include "cpu/packed_keys.hpp"
 #include "cpu/parallel.hpp"
@@ -10,10 +11,10 @@
 namespace splitq::cpu {
 namespace {
 
-/// A gradient that tasks sum in fp32: in the tensor itself where that is its type, in contiguous workspace otherwise.
-class Sum {
+/// dbias, summed by tasks in fp32: in the tensor itself where that is its type, in contiguous workspace otherwise.
+class BiasSum {
  public:
-  explicit Sum(const TensorView& result) : result_(result), sum_(result) {
+  explicit BiasSum(const TensorView& result) : result_(result), sum_(result) {
     if (!result.given()) return;
     if (result.dtype != DType::kFp32) {
       memory_ = allocate(static_cast<std::size_t>(result.size()) * sizeof(float));
@@ -98,15 +99,14 @@ void run_backward(Call& call, const Kernels& kernels) {
   const Problem& p = call.problem;
   const Tensors& t = call.tensors;
   if (p.packed_q() || t.seqlens_q.given()) fill(t.dq, 0.0f);  // rows behind a length
-  const Sum dk(t.dk), dv(t.dv), dbias(t.dbias);
-  call.dk_sum = dk.view();
-  call.dv_sum = dv.view();
+  const BiasSum dbias(t.dbias);
   call.dbias_sum = dbias.view();
 
   // Heads or sequences that share a bias add to the same gradient.
   const bool shared =
       t.dbias.given() && ((t.dbias.shape[0] == 1 && p.batch > 1) || (t.dbias.shape[1] == 1 && p.heads_kv > 1));
   PackedKeys keys(call, kernels);
+  KeySums sums(call, kernels, keys);
   std::vector<Task> tasks = make_tasks(call, shared);
   std::vector<double> dsink(t.dsink.given() ? tasks.size() * static_cast<std::size_t>(p.group()) : 0);
   call.dsink_partial = t.dsink.given() ? dsink.data() : nullptr;
@@ -114,13 +114,15 @@ void run_backward(Call& call, const Kernels& kernels) {
   const std::size_t scratch_bytes = round_up(static_cast<std::int64_t>(kernels.scratch_bytes(p, call.plan)), 4096);
   const Memory scratch = allocate(scratch_bytes * static_cast<std::size_t>(call.plan.threads));
   OrderedTurnstile turnstile(call, shared);
-  in_rounds(keys, tasks, [&](std::size_t begin, std::size_t end) {
+  in_rounds(keys, tasks, [&](std::int64_t round, std::size_t begin, std::size_t end) {
+    sums.open(round);
     for_each_task(call.plan.threads, static_cast<std::int64_t>(end - begin), [&](int worker, std::int64_t i) {
       kernels.backward(call, tasks[begin + static_cast<std::size_t>(i)],
                        Arena(scratch.get() + scratch_bytes * static_cast<std::size_t>(worker)), turnstile);
     });
+    sums.close(round);
   });
-  for (const Sum* sum : {&dk, &dv, &dbias}) sum->finish(kernels, call.plan.threads);
+  dbias.finish(kernels, call.plan.threads);
 
   if (!t.dsink.given()) return;
   std::vector<double> total(static_cast<std::size_t>(p.heads_q));

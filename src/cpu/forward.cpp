@@ -100,7 +100,7 @@ void run_forward(Call& call, const Kernels& kernels) {
     return Arena(scratch.get() + scratch_bytes * static_cast<std::size_t>(worker));
   };
 
-  in_rounds(keys, tasks, [&](std::size_t begin, std::size_t end) {
+  in_rounds(keys, tasks, [&](std::int64_t, std::size_t begin, std::size_t end) {
     const std::vector<std::int64_t> bounds = unit_bounds(call, tasks, begin, end);
     for_each_task(call.plan.threads, static_cast<std::int64_t>(bounds.size()) - 1, [&](int worker, std::int64_t unit) {
       for (std::int64_t i = bounds[unit]; i < bounds[unit + 1]; ++i) {

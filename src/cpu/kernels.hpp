@@ -23,6 +23,12 @@ struct KeyTile {
   std::uint32_t largest_v = 0;
 };
 
+/// Sums of one (sequence, key/value head).
+struct KeySum {
+  float* dk = nullptr;  // [Sk][D]
+  float* dv = nullptr;  // [Sk][Dv]
+};
+
 /// A call, shared by all its tasks.
 struct Call {
   const Problem& problem;
@@ -38,8 +44,9 @@ struct Call {
   float* partial_out = nullptr;             // [partial rows][Dv]
   float* partial_max = nullptr;             // [partial rows]
   float* partial_sum = nullptr;             // [partial rows]
-  // Backward: where dK and dV are summed, fp32, the tensors themselves or workspace (cpu/backward.cpp).
-  TensorView dk_sum{}, dv_sum{}, dbias_sum{};
+  // Backward: where tasks add their shares of dK, dV, dbias, in fp32.
+  std::vector<KeySum> key_sums;     // [sequence][key/value head], of one round at a time (cpu/key_sums.hpp)
+  TensorView dbias_sum{};           // the tensor itself or workspace (cpu/backward.cpp)
   double* dsink_partial = nullptr;  // [tasks][group]
 
   Band band(std::int64_t b) const;
@@ -51,6 +58,9 @@ struct Call {
   Rows out(std::int64_t b, std::int64_t h) const { return rows_of(tensors.out, b, sequences[b].q_begin, h); }
   Rows keys(const TensorView& view, std::int64_t b, std::int64_t h) const {
     return problem.paged() ? paged_rows_of(view, tensors.block_table, b, h) : rows_of(view, b, sequences[b].k_begin, h);
+  }
+  const KeySum& key_sum(std::int64_t b, std::int64_t h) const {
+    return key_sums[static_cast<std::size_t>(b * problem.heads_kv + h)];
   }
   /// Element of softmax_lse or dlse for query i.
   float* lse(const TensorView& view, std::int64_t b, std::int64_t h, std::int64_t i) const;

@@ -18,8 +18,8 @@ PackedKeys::PackedKeys(Call& call, const Kernels& kernels) : call_(call), kernel
   const CpuPlan& plan = call.plan;
   if (plan.pack_heads == 0) return;
   const std::int64_t heads = call.problem.heads_kv;
-  const std::int64_t pairs = static_cast<std::int64_t>(call.sequences.size()) * heads;
-  rounds_ = (pairs + plan.pack_heads - 1) / plan.pack_heads;
+  const std::int64_t all = static_cast<std::int64_t>(call.sequences.size()) * heads;
+  rounds_ = (all + plan.pack_heads - 1) / plan.pack_heads;
   std::int64_t tiles = 0;
   std::int64_t most = 0;  // of one round
   for (std::size_t b = 0; b < call.sequences.size(); ++b) {
@@ -28,9 +28,7 @@ PackedKeys::PackedKeys(Call& call, const Kernels& kernels) : call_(call), kernel
   }
   for (std::int64_t round = 0; round < rounds_; ++round) {
     std::int64_t count = 0;
-    for (std::int64_t i = round * plan.pack_heads; i < std::min(pairs, (round + 1) * plan.pack_heads); ++i) {
-      count += call.key_tiles(i / heads);
-    }
+    for (std::int64_t i = pairs(round).begin; i < pairs(round).end; ++i) count += call.key_tiles(i / heads);
     most = std::max(most, count);
   }
   call.packed.resize(static_cast<std::size_t>(tiles));
@@ -42,6 +40,12 @@ std::int64_t PackedKeys::round_of(const Task& task) const {
   return (task.sequence * call_.problem.heads_kv + task.head_kv) / call_.plan.pack_heads;
 }
 
+PackedKeys::Pairs PackedKeys::pairs(std::int64_t round) const {
+  const std::int64_t all = static_cast<std::int64_t>(call_.sequences.size()) * call_.problem.heads_kv;
+  const std::int64_t heads = call_.plan.pack_heads > 0 ? call_.plan.pack_heads : all;
+  return {round * heads, std::min(all, (round + 1) * heads)};
+}
+
 void PackedKeys::pack(std::int64_t round) {
   const CpuPlan& plan = call_.plan;
   if (plan.pack_heads == 0) return;
@@ -50,8 +54,7 @@ void PackedKeys::pack(std::int64_t round) {
   };
   std::vector<Place> places;
   const std::int64_t heads = call_.problem.heads_kv;
-  const std::int64_t pairs = static_cast<std::int64_t>(call_.sequences.size()) * heads;
-  for (std::int64_t i = round * plan.pack_heads; i < std::min(pairs, (round + 1) * plan.pack_heads); ++i) {
+  for (std::int64_t i = pairs(round).begin; i < pairs(round).end; ++i) {
     for (std::int64_t t = 0; t < call_.key_tiles(i / heads); ++t) places.push_back({i / heads, i % heads, t});
   }
   const std::int64_t k_floats = kernels_.packed_floats(plan.tile_n, call_.problem.head_dim);

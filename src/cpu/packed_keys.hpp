@@ -17,6 +17,11 @@ class PackedKeys {
 
   std::int64_t rounds() const { return rounds_; }
   std::int64_t round_of(const Task& task) const;
+  /// Those of a round: sequence * heads_kv + head.
+  struct Pairs {
+    std::int64_t begin, end;
+  };
+  Pairs pairs(std::int64_t round) const;
   /// Makes the round's tiles, over those of the round before.
   void pack(std::int64_t round);
 
@@ -30,17 +35,17 @@ class PackedKeys {
   Memory memory_;
 };
 
-/// Runs f(worker, task) for tasks that stand in the order in which they shall begin, round after round.
-template <class ForEach>
-void in_rounds(PackedKeys& keys, std::vector<Task>& tasks, const ForEach& run_range) {
+/// Calls run_round(round, begin, end) with the tasks of each round, in the order in which they stand, once its keys are packed.
+template <class RunRound>
+void in_rounds(PackedKeys& keys, std::vector<Task>& tasks, const RunRound& run_round) {
   std::stable_sort(tasks.begin(), tasks.end(),
                    [&](const Task& a, const Task& b) { return keys.round_of(a) < keys.round_of(b); });
-  for (std::size_t begin = 0; begin < tasks.size();) {
-    const std::int64_t round = keys.round_of(tasks[begin]);
+  std::size_t begin = 0;
+  for (std::int64_t round = 0; round < keys.rounds(); ++round) {
     std::size_t end = begin;
     while (end < tasks.size() && keys.round_of(tasks[end]) == round) ++end;
-    keys.pack(round);
-    run_range(begin, end);
+    if (end > begin) keys.pack(round);
+    run_round(round, begin, end);
     begin = end;
   }
 }

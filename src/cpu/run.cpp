@@ -1,6 +1,7 @@
 #include "cpu/run.hpp"
 
 #include "cpu/instruction_sets.hpp"
+#include "cpu/key_sums.hpp"
 #include "cpu/packed_keys.hpp"
 #include "cpu/run_direction.hpp"
 
@@ -12,7 +13,8 @@ void run(const Problem& problem, const Tensors& tensors, const CpuPlan& plan) {
             .sequences = {},
             .packed = {},
             .first_packed = {},
-            .first_partial = {}};
+            .first_partial = {},
+            .key_sums = {}};
   for (std::int64_t b = 0; b < problem.batch; ++b) call.sequences.push_back(sequence(problem, tensors, b));
   call.dropout = dropout_stream(problem.seed, problem.offset, problem.dropout);
   const Kernels& kernels = find_instruction_set(plan.instruction_set)->kernels();
@@ -35,9 +37,9 @@ std::size_t workspace_bytes(const Problem& problem, const CpuPlan& plan) {
     return count;
   };
   if (problem.direction == Direction::kBackward) {
-    for (const TensorInfo* t : {&problem.tensors.dk, &problem.tensors.dv, &problem.tensors.dbias}) {
-      if (t->given() && t->dtype != DType::kFp32) bytes += elements(*t) * sizeof(float);
-    }
+    const TensorInfo& dbias = problem.tensors.dbias;
+    if (dbias.given() && dbias.dtype != DType::kFp32) bytes += elements(dbias) * sizeof(float);
+    bytes += KeySums::bytes(problem, plan);
   } else if (plan.split_keys > 0) {
     const std::int64_t splits = (problem.max_seqlen_k + plan.split_keys - 1) / plan.split_keys;
     const std::int64_t rows = problem.packed_q() ? problem.max_seqlen_q : problem.batch * problem.max_seqlen_q;

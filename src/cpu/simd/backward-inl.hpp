@@ -253,18 +253,11 @@ inline void add_bias_gradient(const BackwardTask& t, const PanelRows& panel, std
   }
 }
 
-/// Adds rows of a tile to fp32 memory of any stride.
-inline void add_rows(const TensorView& sum, const Task& task, std::int64_t k_begin, std::int64_t j0, std::int64_t keys,
-                     const float* tile, std::int64_t stride, std::int64_t dim) {
-  const Rows rows = rows_of(sum, task.sequence, k_begin, task.head_kv);
+/// Adds rows of a tile to a sum.
+inline void add_rows(std::int64_t keys, const float* HWY_RESTRICT tile, std::int64_t stride, std::int64_t dim,
+                     float* HWY_RESTRICT sum) {
   for (std::int64_t k = 0; k < keys; ++k) {
-    auto* HWY_RESTRICT to = reinterpret_cast<float*>(rows.row(j0 + k));
-    const float* HWY_RESTRICT from = tile + k * stride;
-    if (rows.element_stride == 1) {
-      for (std::int64_t d = 0; d < dim; ++d) to[d] += from[d];
-    } else {
-      for (std::int64_t d = 0; d < dim; ++d) to[d * rows.element_stride] += from[d];
-    }
+    for (std::int64_t d = 0; d < dim; ++d) sum[k * dim + d] += tile[k * stride + d];
   }
 }
 
@@ -321,7 +314,7 @@ inline void backward(const Call& call, const Task& task, Arena arena, Turnstile&
   BackwardTask t(call, task);
   t.s.layout(arena, call.problem, call.plan);
   const std::int64_t tile_n = call.plan.tile_n;
-  const std::int64_t k_begin = call.sequences[task.sequence].k_begin;
+  const KeySum& sum = call.key_sum(task.sequence, task.head_kv);
   const std::int64_t count = panels_of(task.row_end - task.row_begin);
   for (std::int64_t i = 0; i < count; ++i) open_panel(t, i * kPanelWidth, t.s.panels[i]);
   refine_statistics(t, count);
@@ -349,8 +342,9 @@ inline void backward(const Call& call, const Task& task, Arena arena, Turnstile&
     }
     if (!ordered_bias) turnstile.wait(task, j0 / tile_n);
     const std::int64_t touched = added < keys ? added : keys;
-    add_rows(call.dk_sum, task, k_begin, j0, touched, t.s.dk, t.d_stride, call.problem.head_dim);
-    add_rows(call.dv_sum, task, k_begin, j0, touched, t.s.dv, t.v_stride, call.problem.head_dim_v);
+    const std::int64_t dim = call.problem.head_dim, dim_v = call.problem.head_dim_v;
+    add_rows(touched, t.s.dk, t.d_stride, dim, sum.dk + j0 * dim);
+    add_rows(touched, t.s.dv, t.v_stride, dim_v, sum.dv + j0 * dim_v);
     turnstile.pass(task, j0 / tile_n);
   }
   for (std::int64_t i = 0; i < count; ++i) close_panel(t, t.s.panels[i]);
