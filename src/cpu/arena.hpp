@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 namespace splitq::cpu {
 
@@ -19,6 +20,18 @@ class Arena {
     used_ += (static_cast<std::size_t>(count) * sizeof(T) + kAlign - 1) / kAlign * kAlign;
     return base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + at);
   }
+
+  /// An array of objects, made where there is memory; layout(object) takes what each needs besides.
+  template <class T, class Layout>
+  T* make(std::int64_t count, const Layout& layout) {
+    T* array = take<T>(count);
+    for (std::int64_t i = 0; i < count; ++i) {
+      T unused;
+      layout(array == nullptr ? unused : *new (array + i) T);
+    }
+    return array;
+  }
+
   std::size_t used() const { return used_; }
 
  private:

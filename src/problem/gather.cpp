@@ -25,8 +25,15 @@ TensorSet<TensorInfo> info(const Tensors& tensors) {
 
 namespace {
 
-Tensors from_options(const Options& options) {
+/// What forward and backward are both given.
+template <class T>
+Tensors common(const T& tensors, const Options& options) {
   Tensors t;
+  t.q = tensors.q;
+  t.k = tensors.k;
+  t.v = tensors.v;
+  t.out = tensors.out;
+  t.softmax_lse = tensors.softmax_lse;
   t.bias = options.bias;
   t.mask = options.mask;
   t.alibi_slopes = options.alibi_slopes;
@@ -54,22 +61,11 @@ Tensors with_plain_strides(Tensors tensors) {
 }  // namespace
 
 Tensors gather(const ForwardTensors& tensors, const Options& options) {
-  Tensors t = from_options(options);
-  t.q = tensors.q;
-  t.k = tensors.k;
-  t.v = tensors.v;
-  t.out = tensors.out;
-  t.softmax_lse = tensors.softmax_lse;
-  return with_plain_strides(t);
+  return with_plain_strides(common(tensors, options));
 }
 
 Tensors gather(const BackwardTensors& tensors, const Options& options) {
-  Tensors t = from_options(options);
-  t.q = tensors.q;
-  t.k = tensors.k;
-  t.v = tensors.v;
-  t.out = tensors.out;
-  t.softmax_lse = tensors.softmax_lse;
+  Tensors t = common(tensors, options);
   t.dout = tensors.dout;
   t.dq = tensors.dq;
   t.dk = tensors.dk;

@@ -1,6 +1,8 @@
 // Every instruction set that this machine has, forced by name.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "support/run_case.hpp"
 
 namespace splitq::testing {
@@ -46,6 +48,38 @@ TEST(InstructionSets, PlanNamesTheOneThatWasForced) {
     const CallTensors call(c, make_inputs(c, 1));
     EXPECT_EQ(plan(call.forward(), call.options, c.execution).backend(), "cpu/" + name);
   }
+}
+
+/// SPLITQ_INSTRUCTION_SET for one scope.
+class Forced {
+ public:
+  explicit Forced(const std::string& name) { setenv(kVariable, name.c_str(), 1); }
+  ~Forced() { unsetenv(kVariable); }
+
+ private:
+  static constexpr const char* kVariable = "SPLITQ_INSTRUCTION_SET";
+};
+
+TEST(InstructionSets, TheEnvironmentForcesOneUnlessTheCallNamesAnother) {
+  for (const std::string& name : available_instruction_sets()) {
+    const Forced forced(name);
+    AttentionCase c;
+    const CallTensors call(c, make_inputs(c, 1));
+    EXPECT_EQ(plan(call.forward(), call.options, c.execution).backend(), "cpu/" + name);
+    for (const BackendInfo& backend : backends()) EXPECT_EQ(backend.chosen, backend.name == "cpu/" + name);
+    expect_accurate(c);
+    c.execution.instruction_set = "scalar";
+    EXPECT_EQ(plan(call.forward(), call.options, c.execution).backend(), "cpu/scalar");
+  }
+}
+
+TEST(InstructionSets, AnUnknownOneInTheEnvironmentIsRefusedByName) {
+  const Forced forced("abacus");
+  AttentionCase c;
+  const CallTensors call(c, make_inputs(c, 1));
+  const Support support = is_supported(call.forward(), call.options, c.execution);
+  EXPECT_FALSE(support);
+  EXPECT_NE(support.reason.find("\"abacus\" (from SPLITQ_INSTRUCTION_SET)"), std::string::npos) << support.reason;
 }
 
 TEST(InstructionSets, AnUnknownOneIsRefusedByName) {

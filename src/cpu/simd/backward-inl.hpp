@@ -50,11 +50,7 @@ struct BackwardScratch {
   void layout(Arena& arena, const Problem& problem, const CpuPlan& plan) {
     const std::int64_t d_stride = tile_stride(problem.head_dim);
     const std::int64_t v_stride = tile_stride(problem.head_dim_v);
-    const std::int64_t count = panels_of(plan.tile_m);
-    panels = arena.take<BackwardPanel>(count);
-    for (std::int64_t i = 0; i < count; ++i) {
-      BackwardPanel unused;
-      BackwardPanel& panel = panels == nullptr ? unused : *new (panels + i) BackwardPanel;
+    panels = arena.make<BackwardPanel>(panels_of(plan.tile_m), [&](BackwardPanel& panel) {
       panel.rows.layout(arena, kPanelWidth);
       panel.state.layout(arena, kPanelWidth);
       panel.q = arena.take<float>(problem.head_dim * kPanelWidth);
@@ -65,7 +61,7 @@ struct BackwardScratch {
       panel.max = arena.take<float>(kPanelWidth);
       panel.weight = arena.take<float>(kPanelWidth);
       panel.delta = arena.take<float>(kPanelWidth);
-    }
+    });
     const std::int64_t scores = plan.tile_n * kPanelWidth;
     k = arena.take<float>(plan.tile_n * d_stride);
     v = arena.take<float>(plan.tile_n * v_stride);

@@ -52,16 +52,13 @@ struct DecodeScratch {
   void layout(Arena& arena, const Problem& p, const CpuPlan& plan) {
     const std::int64_t count = plan.decode_heads * ((plan.decode_rows + kQuad - 1) / kQuad);
     const std::int64_t panel = plan.tile_n * kQuad + kLanes;
-    quads = arena.take<DecodeQuad>(count);
-    for (std::int64_t i = 0; i < count; ++i) {
-      DecodeQuad unused;
-      DecodeQuad& quad = quads == nullptr ? unused : *new (quads + i) DecodeQuad;
+    quads = arena.make<DecodeQuad>(count, [&](DecodeQuad& quad) {
       quad.rows.layout(arena, kQuad);
       quad.state.layout(arena, kLanes);
       quad.q = arena.take<float>(kQuad * tile_stride(p.head_dim));
       quad.out = arena.take<float>(kQuad * tile_stride(p.head_dim_v));
       quad.scores = arena.take<float>(panel);
-    }
+    });
     rows = arena.take<float>(kQuad * std::max(tile_stride(p.head_dim), tile_stride(p.head_dim_v)));
     stage = arena.take<float>(panel);
     keep = arena.take<float>(panel);

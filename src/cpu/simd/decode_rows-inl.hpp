@@ -82,6 +82,19 @@ HWY_INLINE hn::Vec<hn::CappedTag<float, 4>> sum_quad(const Vec (&x)[kQuad]) {
   return sum_of_blocks(kF, add_pairs(add_pairs(x[0], x[2]), add_pairs(x[1], x[3])));
 }
 
+/// From partial sums over elements 0 .. d - 1 to scores[key][row].
+template <int kKeys, class Storage, class Q>
+HWY_INLINE void finish_dots(const Vec (&sum)[kKeys][kQuad], const Storage* const (&row)[kKeys], const Q* HWY_RESTRICT q,
+                            std::int64_t q_stride, std::int64_t d, std::int64_t dim, float* HWY_RESTRICT scores) {
+#pragma GCC unroll 4
+  for (int j = 0; j < kKeys; ++j) {
+    hn::StoreU(sum_quad(sum[j]), hn::CappedTag<float, 4>(), scores + j * kQuad);
+    for (std::int64_t t = d; t < dim; ++t) {
+      for (int r = 0; r < kQuad; ++r) scores[j * kQuad + r] += to_float(q[r * q_stride + t]) * to_float(row[j][t]);
+    }
+  }
+}
+
 /// scores[key][row] = q[row] · k[key] for kKeys keys; q in load_pair's order.
 template <int kKeys, class Storage>
 HWY_INLINE void dot_keys(const std::byte* const* k, std::int64_t offset, const float* HWY_RESTRICT q,
@@ -118,13 +131,7 @@ HWY_INLINE void dot_keys(const std::byte* const* k, std::int64_t offset, const f
     for (int j = 0; j < kKeys; ++j) key[j] = load_vector(row[j] + d);
     add(d, key);
   }
-#pragma GCC unroll 4
-  for (int j = 0; j < kKeys; ++j) {
-    hn::StoreU(sum_quad(sum[j]), hn::CappedTag<float, 4>(), scores + j * kQuad);
-    for (std::int64_t t = d; t < dim; ++t) {
-      for (int r = 0; r < kQuad; ++r) scores[j * kQuad + r] += q[r * q_stride + t] * to_float(row[j][t]);
-    }
-  }
+  finish_dots(sum, row, q, q_stride, d, dim, scores);
 }
 
 #ifdef SPLITQ_NATIVE_BF16_DOT
@@ -155,13 +162,7 @@ HWY_INLINE void dot_keys(const std::byte* const* k, std::int64_t offset, const B
       for (int j = 0; j < kKeys; ++j) sum[j][r] = Vec{_mm512_dpbf16_ps(sum[j][r].raw, x, key[j])};
     }
   }
-#pragma GCC unroll 4
-  for (int j = 0; j < kKeys; ++j) {
-    hn::StoreU(sum_quad(sum[j]), hn::CappedTag<float, 4>(), scores + j * kQuad);
-    for (std::int64_t t = d; t < dim; ++t) {
-      for (int r = 0; r < kQuad; ++r) scores[j * kQuad + r] += to_float(q[r * q_stride + t]) * to_float(row[j][t]);
-    }
-  }
+  finish_dots(sum, row, q, q_stride, d, dim, scores);
 }
 #endif
 

@@ -41,17 +41,12 @@ struct ForwardScratch {
 
   void layout(Arena& arena, const Problem& p, const CpuPlan& plan) {
     const Logits logits(p);
-    const std::int64_t count = panels_of(plan.tile_m);
-    ForwardPanel* array = arena.take<ForwardPanel>(count);
-    panels = array;
-    for (std::int64_t i = 0; i < count; ++i) {
-      ForwardPanel unused;
-      ForwardPanel& panel = array == nullptr ? unused : *new (array + i) ForwardPanel;
+    panels = arena.make<ForwardPanel>(panels_of(plan.tile_m), [&](ForwardPanel& panel) {
       panel.rows.layout(arena, kPanelWidth);
       panel.state.layout(arena, kPanelWidth);
       panel.q = arena.take<float>(p.head_dim * kPanelWidth);
       panel.out = arena.take<float>(round_up(p.head_dim_v, kRowAlign) * kPanelWidth);
-    }
+    });
     k = arena.take<float>(plan.tile_n * tile_stride(p.head_dim));
     v = arena.take<float>(plan.tile_n * tile_stride(p.head_dim_v));
     scores = arena.take<float>(plan.tile_n * kPanelWidth);
