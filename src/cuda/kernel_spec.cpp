@@ -4,6 +4,10 @@
 
 namespace splitq::cuda {
 
+KernelSpec kernel_spec(const gpu::Kernel& kernel, const std::string& architecture) {
+  return {kernel.header, kernel.entry, architecture, static_cast<int>(kernel.threads), kernel.shared_bytes};
+}
+
 std::string to_string(const KernelSpec& spec) {
   return fmt::format("{} ({}, {}, {} threads, {} bytes of shared memory)", spec.entry, spec.header, spec.architecture,
                      spec.threads, spec.shared_bytes);

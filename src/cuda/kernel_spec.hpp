@@ -6,6 +6,8 @@
 #include <functional>
 #include <string>
 
+#include "gpu/kernel.hpp"
+
 namespace splitq::cuda {
 
 struct KernelSpec {
@@ -17,6 +19,8 @@ struct KernelSpec {
 
   auto operator<=>(const KernelSpec&) const = default;
 };
+
+KernelSpec kernel_spec(const gpu::Kernel& kernel, const std::string& architecture);
 
 std::string to_string(const KernelSpec& spec);
 

@@ -3,7 +3,6 @@
 #include <array>
 
 #include "cuda/architecture.hpp"
-#include "cuda/sm80.hpp"
 #include "gpu/tiles.hpp"
 
 namespace splitq::cuda {
@@ -44,7 +43,7 @@ std::vector<KernelSpec> variants(const std::string& architecture) {
       for (const auto& option : kOptions) {
         Config config{.element = element, .head_dim = head_dim, .head_dim_v = head_dim};
         option(config);
-        out.push_back(forward_spec(gpu::with_tiles(config, target), architecture));
+        out.push_back(kernel_spec(gpu::forward_kernel(gpu::with_tiles(config, target)), architecture));
       }
     }
   }

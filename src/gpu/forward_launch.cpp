@@ -32,7 +32,7 @@ BroadcastStrides broadcast_strides(const TensorView& t) {
   return {stride(0), stride(1), stride(2), stride(3)};
 }
 
-IndexArray index_array(const TensorView& t) { return {t.data, t.dtype == DType::kInt64 ? 1 : 0}; }
+IndexArray index_array(const TensorView& t) { return {nullptr, t.dtype == DType::kInt64 ? 1 : 0}; }
 
 /// Every row begins at a multiple of 16 bytes, and ends at one.
 bool aligned(const TensorView& t) {
@@ -43,6 +43,20 @@ bool aligned(const TensorView& t) {
     if (t.shape[d] > 1 && t.strides[d] % kElements != 0) return false;
   }
   return true;
+}
+
+bool aligned(const Tensors& t) { return aligned(t.q) && aligned(t.k) && aligned(t.v) && aligned(t.out); }
+
+/// Where the tensors lie: all that changes from one call to the next of the same problem.
+void set_pointers(const Tensors& t, ForwardParams* p) {
+  p->q = t.q.data, p->k = t.k.data, p->v = t.v.data, p->out = t.out.data;
+  p->softmax_lse = static_cast<float*>(t.softmax_lse.data);
+  p->alibi_slopes = static_cast<const float*>(t.alibi_slopes.data);
+  p->bias = t.bias.data;
+  p->mask = static_cast<const unsigned char*>(t.mask.data);
+  p->sink = static_cast<const float*>(t.sink.data);
+  p->cu_seqlens_q.data = t.cu_seqlens_q.data, p->cu_seqlens_k.data = t.cu_seqlens_k.data;
+  p->seqlens_q.data = t.seqlens_q.data, p->seqlens_k.data = t.seqlens_k.data;
 }
 
 /// Head sizes that there are kernels for: multiples of 32, and of 64 above 192.
@@ -87,12 +101,12 @@ Status check_supported(const Problem& problem, const Tensors& t) {
 }
 
 /// Kernels count rows, keys and blocks in 32 bits.
-Status check_counts(const Problem& problem, const ForwardLaunch& launch) {
+Status check_counts(const Problem& problem, const sm80::Config& config, std::int64_t blocks) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  const std::int64_t rows = problem.max_seqlen_q * (launch.config.pack_group ? problem.group() : 1);
-  for (const auto& [what, count] : {std::pair{"Sq", rows + launch.config.tile_m},
-                                    {"Sk", problem.max_seqlen_k + launch.config.tile_n},
-                                    {"blocks", launch.blocks},
+  const std::int64_t rows = problem.max_seqlen_q * (config.pack_group ? problem.group() : 1);
+  for (const auto& [what, count] : {std::pair{"Sq", rows + config.tile_m},
+                                    {"Sk", problem.max_seqlen_k + config.tile_n},
+                                    {"blocks", blocks},
                                     {"B * Hq", problem.batch * problem.heads_q}}) {
     if (count > kMost)
       return Status::unsupported(fmt::format("{}: {}; must be at most {} on a GPU", what, count, kMost));
@@ -107,7 +121,7 @@ sm80::Config choose_config(const Problem& problem, const Tensors& t, const Targe
   c.element = problem.dtype == DType::kFp16 ? sm80::Element::kFp16 : sm80::Element::kBf16;
   c.head_dim = round_up(problem.head_dim), c.head_dim_v = round_up(problem.head_dim_v);
   c.padded = c.head_dim != problem.head_dim || c.head_dim_v != problem.head_dim_v;
-  c.aligned = aligned(t.q) && aligned(t.k) && aligned(t.v) && aligned(t.out);
+  c.aligned = aligned(t);
   c.banded = problem.window_left >= 0 || problem.window_right >= 0;
   c.softcap = problem.softcap > 0;
   c.alibi = t.alibi_slopes.given();
@@ -123,10 +137,9 @@ sm80::Config choose_config(const Problem& problem, const Tensors& t, const Targe
 
 ForwardParams forward_params(const Problem& problem, const Tensors& t, bool transformed) {
   ForwardParams p{};
-  p.q = t.q.data, p.k = t.k.data, p.v = t.v.data, p.out = t.out.data;
+  set_pointers(t, &p);
   p.q_stride = row_strides(t.q), p.k_stride = row_strides(t.k), p.v_stride = row_strides(t.v);
   p.out_stride = row_strides(t.out);
-  p.softmax_lse = static_cast<float*>(t.softmax_lse.data);
   if (t.softmax_lse.given()) p.lse_stride = lse_strides(t.softmax_lse);
 
   p.batch = static_cast<int>(problem.batch);
@@ -141,18 +154,15 @@ ForwardParams forward_params(const Problem& problem, const Tensors& t, bool tran
   p.softcap = static_cast<float>(problem.softcap);
   if (t.alibi_slopes.given()) {
     const bool per_batch = t.alibi_slopes.rank == 2;
-    p.alibi_slopes = static_cast<const float*>(t.alibi_slopes.data);
     p.alibi_batch_stride = per_batch ? t.alibi_slopes.strides[0] : 0;
     p.alibi_head_stride = t.alibi_slopes.strides[per_batch ? 1 : 0];
   }
   if (t.bias.given()) {
-    p.bias = t.bias.data, p.bias_stride = broadcast_strides(t.bias);
+    p.bias_stride = broadcast_strides(t.bias);
     p.bias_is_fp32 = t.bias.dtype == DType::kFp32 ? 1 : 0;
   }
-  if (t.mask.given()) {
-    p.mask = static_cast<const unsigned char*>(t.mask.data), p.mask_stride = broadcast_strides(t.mask);
-  }
-  if (t.sink.given()) p.sink = static_cast<const float*>(t.sink.data), p.sink_stride = t.sink.strides[0];
+  if (t.mask.given()) p.mask_stride = broadcast_strides(t.mask);
+  if (t.sink.given()) p.sink_stride = t.sink.strides[0];
   p.dropout = dropout_stream(problem.seed, problem.offset, problem.dropout);
   p.dropout_factor = static_cast<float>(1.0 / (1.0 - problem.dropout));
   p.cu_seqlens_q = index_array(t.cu_seqlens_q), p.cu_seqlens_k = index_array(t.cu_seqlens_k);
@@ -169,10 +179,18 @@ std::int64_t forward_blocks(const Problem& problem, const sm80::Config& config) 
 Status make_forward_launch(const Problem& problem, const Tensors& tensors, const Target& target,
                            ForwardLaunch* launch) {
   SPLITQ_TRY(check_supported(problem, tensors));
-  launch->config = choose_config(problem, tensors, target);
-  launch->params = forward_params(problem, tensors, launch->config.transformed());
-  launch->blocks = forward_blocks(problem, launch->config);
-  return check_counts(problem, *launch);
+  const sm80::Config config = choose_config(problem, tensors, target);
+  static_cast<Kernel&>(*launch) = forward_kernel(config);
+  launch->params = forward_params(problem, tensors, config.transformed());
+  launch->blocks = forward_blocks(problem, config);
+  launch->aligned = config.aligned;
+  return check_counts(problem, config, launch->blocks);
+}
+
+bool move_to(const Tensors& tensors, ForwardLaunch* launch) {
+  if (launch->aligned && !aligned(tensors)) return false;
+  set_pointers(tensors, &launch->params);
+  return true;
 }
 
 }  // namespace splitq::gpu

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "gpu/kernel.hpp"
 #include "gpu/tiles.hpp"
 #include "problem/problem.hpp"
 #include "shared/forward_params.hpp"
@@ -11,14 +12,18 @@
 
 namespace splitq::gpu {
 
-struct ForwardLaunch {
-  sm80::Config config{};
+struct ForwardLaunch : Kernel {
   ForwardParams params{};
   std::int64_t blocks = 0;  // 0: nothing to compute, nothing to write
+  bool aligned = false;     // the kernel wants rows at multiples of 16 bytes
 };
 
-/// All three, or the reason why the family does not compute this problem.
+/// The launch, or the reason why no kernel computes this problem.
 Status make_forward_launch(const Problem& problem, const Tensors& tensors, const Target& target, ForwardLaunch* launch);
+
+/// The same launch on other memory: tensors of the same shapes and strides. False, and nothing changed, where they are less
+/// aligned than the kernel wants: such a call needs a launch of its own.
+bool move_to(const Tensors& tensors, ForwardLaunch* launch);
 
 /// Configuration for a problem that the family computes, at the addresses of these tensors.
 sm80::Config choose_config(const Problem& problem, const Tensors& tensors, const Target& target);

@@ -69,7 +69,7 @@ void emulate(CallTensors& call, int runs = 1) {
   gpu::ForwardLaunch chosen;
   const Status supported = gpu::make_forward_launch(problem, tensors, kSharedBytes, &chosen);
   ASSERT_TRUE(supported.ok()) << supported.message;
-  expect_fits(kConfig, chosen.config);
+  expect_fits(kConfig, gpu::choose_config(problem, tensors, kSharedBytes));
   const ForwardParams params = gpu::forward_params(problem, tensors, kConfig.transformed());
 
   emulator::Launch launch{.grid = {static_cast<unsigned>(gpu::forward_blocks(problem, kConfig)), 1, 1},

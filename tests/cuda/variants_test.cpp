@@ -1,12 +1,11 @@
 // The sm80 family's specs: the name expression means the configuration, and what is chosen fits.
-#include "cuda/sm80.hpp"
-
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "cuda/architecture.hpp"
 #include "cuda/variants.hpp"
+#include "gpu/kernel.hpp"
 #include "gpu/tiles.hpp"
 #include "support.hpp"
 
@@ -14,8 +13,8 @@ namespace splitq::cuda {
 namespace {
 
 TEST(Sm80, OnlyWhatDiffersIsNamed) {
-  EXPECT_EQ(to_string(sm80::Config{}), "splitq::sm80::Config{}");
-  EXPECT_EQ(to_string(sm80::Config{.element = sm80::Element::kFp16, .head_dim = 64, .banded = true}),
+  EXPECT_EQ(gpu::to_string(sm80::Config{}), "splitq::sm80::Config{}");
+  EXPECT_EQ(gpu::to_string(sm80::Config{.element = sm80::Element::kFp16, .head_dim = 64, .banded = true}),
             "splitq::sm80::Config{.element = splitq::sm80::Element::kFp16, .head_dim = 64, .banded = true}");
 }
 
@@ -48,7 +47,7 @@ TEST(Sm80, CompilesFromTheEmbeddedSources) {
   ASSERT_TRUE(nvrtc(&with).ok());
   const sm80::Config config = gpu::with_tiles({.head_dim = 64, .head_dim_v = 64}, std::size_t{99} << 10);
   CompiledKernel kernel;
-  const Status status = compile(*with, embedded_sources(), forward_spec(config, "sm_80"), &kernel);
+  const Status status = compile(*with, embedded_sources(), kernel_spec(gpu::forward_kernel(config), "sm_80"), &kernel);
   ASSERT_TRUE(status.ok()) << status.message;
   EXPECT_FALSE(kernel.usage.spills()) << kernel.log;
 }

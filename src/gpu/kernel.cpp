@@ -1,11 +1,11 @@
-#include "cuda/sm80.hpp"
+#include "gpu/kernel.hpp"
 
 #include <fmt/format.h>
 
 #include <tuple>
 #include <utility>
 
-namespace splitq::cuda {
+namespace splitq::gpu {
 namespace {
 
 std::string value_text(bool value) { return value ? "true" : "false"; }
@@ -45,12 +45,11 @@ std::string to_string(const sm80::Config& config) {
   return fmt::format("splitq::sm80::Config{{{}}}", out);
 }
 
-KernelSpec forward_spec(const sm80::Config& config, const std::string& architecture) {
+Kernel forward_kernel(const sm80::Config& config) {
   return {.header = "sm80/forward.hpp",
           .entry = fmt::format("splitq::sm80::forward<{}>", to_string(config)),
-          .architecture = architecture,
-          .threads = config.threads(),
+          .threads = static_cast<unsigned>(config.threads()),
           .shared_bytes = static_cast<std::size_t>(sm80::smem_layout(config).bytes)};
 }
 
-}  // namespace splitq::cuda
+}  // namespace splitq::gpu
