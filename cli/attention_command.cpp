@@ -7,7 +7,10 @@
 #include <string>
 
 #include "commands.hpp"
+#include "default_device.hpp"
 #include "flags.hpp"
+#include "gpu/device_tensors.hpp"
+#include "kernels.hpp"
 #include "output.hpp"
 #include "tensor.hpp"
 
@@ -166,6 +169,24 @@ constexpr Output kOutputs[] = {
 #undef SPLITQ_SLOT
 #undef SPLITQ_SHAPE_OF
 
+template <class Visit>
+void for_each_view(Call& call, Visit&& visit) {
+  for (const Input& input : kInputs) visit(input.flag, input.slot(call));
+  for (const Output& output : kOutputs) visit(output.flag, output.slot(call));
+}
+
+/// The same call, its tensors on the device: to ask whether it is supported there.
+Call placed(Call call, Device device) {
+  if (device.kind != DeviceKind::kCuda) return call;
+  for_each_view(call, [&](const char*, TensorView& view) { view.device = device; });
+  return call;
+}
+
+ForwardTensors forward_of(const Call& call) {
+  const BackwardTensors& t = call.tensors;
+  return {t.q, t.k, t.v, t.out, t.softmax_lse};
+}
+
 class AttentionCommand {
  public:
   AttentionCommand(CLI::App& app, bool backward) : backward_(backward) {
@@ -195,7 +216,7 @@ class AttentionCommand {
   void run() {
     Call call;
     call.options = option_flags_.options();
-    const Execution execution = execution_flags_.execution();
+    Execution execution = execution_flags_.execution();
 
     OutputFiles files;
     for (const Output& output : kOutputs) {
@@ -223,15 +244,8 @@ class AttentionCommand {
       output.slot(call) = tensor.view;
     }
 
-    if (backward_) {
-      // Asked first: what backward refuses should not wait for forward.
-      if (const Support support = is_supported(call.tensors, call.options, execution); !support) {
-        throw splitq::Error(support.code, support.reason);
-      }
-    }
-    const BackwardTensors& t = call.tensors;
-    forward(t.q, t.k, t.v, t.out, call.options, t.softmax_lse, execution);
-    if (backward_) backward(t, call.options, execution);
+    execution.device = choose_device(call, execution);
+    compute(call, execution);
 
     for (auto& [flag, tensor] : outputs) {
       if (asked(flag)) files.write(flag, std::move(tensor));
@@ -240,6 +254,38 @@ class AttentionCommand {
   }
 
  private:
+  Support supported(const Call& call, const Execution& execution) const {
+    if (backward_) return is_supported(call.tensors, call.options, execution);
+    return is_supported(forward_of(call), call.options, execution);
+  }
+
+  /// --device, once the problem is known: auto is a GPU that computes it, else the CPU.
+  Device choose_device(const Call& call, Execution execution) const {
+    if (execution.device.kind != DeviceKind::kAuto) return execution.device;
+    execution.device = default_device().device;
+    return supported(placed(call, execution.device), execution) ? execution.device : Device{};
+  }
+
+  void compute(Call call, const Execution& execution) const {
+    const Device device = execution.device;
+    // Asked first: what is refused should not wait for copies, nor for forward what backward refuses.
+    if (const Support support = supported(placed(call, device), execution); !support) {
+      throw splitq::Error(support.code, support.reason);
+    }
+    if (device.kind == DeviceKind::kCuda) {
+      gpu::DeviceTensors copies;
+      require(gpu::DeviceTensors::open(device.index, &copies));
+      for_each_view(call, [&](const char* flag, TensorView& view) { require(copies.upload(flag, &view)); });
+      const ForwardTensors t = forward_of(call);
+      forward(t.q, t.k, t.v, t.out, call.options, t.softmax_lse, execution);
+      require(copies.download());
+      return;
+    }
+    const ForwardTensors t = forward_of(call);
+    forward(t.q, t.k, t.v, t.out, call.options, t.softmax_lse, execution);
+    if (backward_) backward(call.tensors, call.options, execution);
+  }
+
   bool asked(const std::string& flag) const {
     const auto path = paths_.find(flag);
     return path != paths_.end() && path->second;

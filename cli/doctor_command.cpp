@@ -10,6 +10,7 @@
 #include "commands.hpp"
 #include "cuda/device.hpp"
 #include "cuda/nvrtc.hpp"
+#include "default_device.hpp"
 #include "machine.hpp"
 #include "splitq/splitq.hpp"
 
@@ -83,6 +84,8 @@ Json report() {
   for (const BackendInfo& b : backends()) {
     json["backends"].push_back({{"name", b.name}, {"available", b.available}, {"chosen", b.chosen}, {"why", b.why}});
   }
+  const Choice automatic = default_device();
+  json["auto"] = {{"device", automatic.device.kind == DeviceKind::kCuda ? "cuda:0" : "cpu"}, {"why", automatic.why}};
   return json;
 }
 
@@ -132,6 +135,8 @@ void print_text(const Json& json) {
     const auto why = b["why"].get<std::string>();
     fmt::print("  {:<14} {}{}{}\n", b["name"].get<std::string>(), state, why.empty() ? "" : ": ", why);
   }
+  const Json& automatic = json["auto"];
+  fmt::print("\n--device auto  {}: {}\n", automatic["device"].get<std::string>(), automatic["why"].get<std::string>());
 }
 
 }  // namespace

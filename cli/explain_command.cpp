@@ -74,6 +74,7 @@ class ExplainCommand {
     const Execution execution = execution_flags_.execution();
     try {
       describe();
+      if (execution.device.kind == DeviceKind::kCuda) place(execution.device);
       const Plan made =
           backward_ ? plan(tensors_, options_, execution)
                     : plan(ForwardTensors{tensors_.q, tensors_.k, tensors_.v, tensors_.out, tensors_.softmax_lse},
@@ -87,6 +88,34 @@ class ExplainCommand {
   }
 
  private:
+  /// All tensors lie there.
+  void place(Device device) {
+    BackwardTensors& t = tensors_;
+    Options& o = options_;
+    for (TensorView* view : {&t.q,
+                             &t.k,
+                             &t.v,
+                             &t.out,
+                             &t.softmax_lse,
+                             &t.dout,
+                             &t.dq,
+                             &t.dk,
+                             &t.dv,
+                             &t.dbias,
+                             &t.dsink,
+                             &o.bias,
+                             &o.mask,
+                             &o.alibi_slopes,
+                             &o.sink,
+                             &o.cu_seqlens_q,
+                             &o.cu_seqlens_k,
+                             &o.seqlens_q,
+                             &o.seqlens_k,
+                             &o.block_table}) {
+      view->device = device;
+    }
+  }
+
   void describe() {
     const std::int64_t seqlen_k = seqlen_k_.value_or(seqlen_q_), heads_kv = heads_kv_.value_or(heads_);
     const std::int64_t head_dim_v = head_dim_v_.value_or(head_dim_);

@@ -16,11 +16,6 @@ namespace {
 constexpr std::pair<const char*, DType> kDTypes[] = {
     {"fp32", DType::kFp32}, {"fp16", DType::kFp16}, {"bf16", DType::kBf16}};
 
-constexpr std::pair<const char*, DeviceKind> kDevices[] = {{"auto", DeviceKind::kAuto},
-                                                           {"cpu", DeviceKind::kCpu},
-                                                           {"cuda", DeviceKind::kCuda},
-                                                           {"emulator", DeviceKind::kEmulator}};
-
 template <class Table>
 std::vector<std::string> names(const Table& table) {
   std::vector<std::string> out;
@@ -101,10 +96,7 @@ Options OptionFlags::options() const {
 
 void ExecutionFlags::add_to(CLI::App& app) {
   constexpr auto kGroup = "Where it runs";
-  app.add_option("--device", device, "auto, cpu, cuda or emulator")
-      ->check(CLI::IsMember(names(kDevices)))
-      ->type_name("NAME")
-      ->group(kGroup);
+  add_device(app, device)->group(kGroup);
   app.add_option("--threads", threads, "CPU threads; 0: all that the process may use")
       ->check(CLI::Range(0, std::numeric_limits<int>::max()))
       ->type_name("N")
@@ -116,10 +108,40 @@ void ExecutionFlags::add_to(CLI::App& app) {
 
 Execution ExecutionFlags::execution() const {
   Execution execution;
-  execution.device.kind = value_of(kDevices, device);
+  execution.device = *parse_device(device);
   execution.threads = threads;
   execution.instruction_set = instruction_set;
   return execution;
+}
+
+std::optional<Device> parse_device(const std::string& text) {
+  constexpr std::pair<const char*, DeviceKind> kDevices[] = {{"auto", DeviceKind::kAuto},
+                                                             {"cpu", DeviceKind::kCpu},
+                                                             {"cuda", DeviceKind::kCuda},
+                                                             {"emulator", DeviceKind::kEmulator}};
+  for (const auto& [name, kind] : kDevices) {
+    if (text == name) return Device{kind, 0};
+  }
+  constexpr std::string_view kCuda = "cuda:";
+  if (!text.starts_with(kCuda)) return std::nullopt;
+  int index = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data() + kCuda.size(), end, index);
+  if (error != std::errc{} || at != end || index < 0) return std::nullopt;
+  return Device{DeviceKind::kCuda, index};
+}
+
+CLI::Option* add_device(CLI::App& app, std::string& device) {
+  const CLI::Validator is_device(
+      [](std::string& text) {
+        return parse_device(text) ? "" : fmt::format("{} is none of auto, cpu, cuda, cuda:N, emulator", text);
+      },
+      "");
+  return app
+      .add_option("--device", device,
+                  "auto (a GPU where there is one that can, else the CPU), cpu, cuda, cuda:N or emulator")
+      ->check(is_device)
+      ->type_name("NAME");
 }
 
 CLI::Option* add_dtype(CLI::App& app, std::string& dtype, const std::string& help) {

@@ -32,6 +32,10 @@ struct ExecutionFlags {
   Execution execution() const;
 };
 
+/// --device, and what it names. Nothing: no device.
+CLI::Option* add_device(CLI::App& app, std::string& device);
+std::optional<Device> parse_device(const std::string& text);
+
 /// --dtype. `help` says what it means to the command.
 CLI::Option* add_dtype(CLI::App& app, std::string& dtype, const std::string& help);
 DType parse_dtype(const std::string& dtype);  // one that add_dtype() let pass

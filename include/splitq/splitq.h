@@ -118,9 +118,13 @@ typedef struct splitq_execution {
   int32_t reserved;            /* 0 */
   const char* instruction_set; /* NULL: the best */
   int64_t num_splits;          /* 0: chosen */
+  void* stream;                /* CUDA: a CUstream or cudaStream_t; NULL: the default one */
 } splitq_execution;
-#define SPLITQ_EXECUTION_INIT \
-  { sizeof(splitq_execution), SPLITQ_DEVICE_AUTO, 0, 0, SPLITQ_RESCALE_AT_END, SPLITQ_PARALLEL_SEQUENCE, 0, NULL, 0 }
+#define SPLITQ_EXECUTION_INIT                                                                                       \
+  {                                                                                                                 \
+    sizeof(splitq_execution), SPLITQ_DEVICE_AUTO, 0, 0, SPLITQ_RESCALE_AT_END, SPLITQ_PARALLEL_SEQUENCE, 0, NULL, 0, \
+        NULL                                                                                                        \
+  }
 
 /* What went wrong in this thread's last call; empty where nothing did. Valid until the thread's next call. */
 const char* splitq_last_error(void);

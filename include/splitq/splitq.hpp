@@ -105,13 +105,17 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-/// Where and how it runs. The defaults choose for you.
+/// Where and how it runs. The defaults choose for you. kAuto: where the tensors lie, on the CPU or the CUDA device that has
+/// them. kEmulator: the GPU's kernels, slowly and watched, on tensors in CPU memory (docs/emulator.md).
 struct Execution {
   Device device{DeviceKind::kAuto, 0};
   int threads = 0;                // CPU: 0 = all that the process may use
   std::string instruction_set{};  // CPU: "" = best, or a name that doctor lists
   Schedule schedule{};
-  std::int64_t num_splits = 0;  // of the keys, forward: 0 = chosen
+  std::int64_t num_splits = 0;  // of the keys, forward, CPU: 0 = chosen
+  // CUDA: the CUstream or cudaStream_t that the launch goes to; null: the default stream. The launch is all that a call does
+  // there: it can be captured in a graph, if its kernel was loaded before (by plan(), or by a call).
+  void* stream = nullptr;
   bool operator==(const Execution&) const = default;
 };
 
@@ -147,7 +151,8 @@ void forward(const TensorView& q, const TensorView& k, const TensorView& v, cons
 void backward(const BackwardTensors& tensors, const Options& options = {}, const Execution& execution = {});
 
 /// The same question that forward() and backward() ask: would this be computed, and if not, why not?
-/// Reads the small index tensors (cu_seqlens, lengths, block_table), no other data.
+/// Reads the small index tensors (cu_seqlens, lengths, block_table), no other data. On CUDA it reads none, and no function
+/// does: what index tensors hold is trusted there, and must be right.
 Support is_supported(const ForwardTensors& tensors, const Options& options = {}, const Execution& execution = {});
 Support is_supported(const BackwardTensors& tensors, const Options& options = {}, const Execution& execution = {});
 
@@ -167,7 +172,7 @@ class Plan {
 
   std::string describe() const;         // what explain prints
   std::size_t workspace_bytes() const;  // extra memory that a run takes, upper bound
-  std::string backend() const;          // "cpu/avx3", ...
+  std::string backend() const;          // "cpu/avx3", "cuda:0/sm_90a", "emulator/sm_80"
 
  private:
   friend Plan plan(const ForwardTensors&, const Options&, const Execution&);
@@ -176,6 +181,7 @@ class Plan {
   std::shared_ptr<const detail::PlanState> state_;
 };
 
+/// On CUDA it loads the kernel, which takes about a second where it was never compiled on this machine.
 Plan plan(const ForwardTensors& tensors, const Options& options = {}, const Execution& execution = {});
 Plan plan(const BackwardTensors& tensors, const Options& options = {}, const Execution& execution = {});
 
@@ -206,9 +212,9 @@ void append_kv(const AppendTensors& tensors);
 // ---- this machine ------------------------------------------------------------------------------------
 
 struct BackendInfo {
-  std::string name;  // "cpu/avx3"
+  std::string name;  // "cpu/avx3", "cuda:0", "emulator"
   bool available = false;
-  bool chosen = false;  // what kAuto takes
+  bool chosen = false;  // what kAuto takes for tensors that lie there
   std::string why;      // of chosen, or of not available
 };
 std::vector<BackendInfo> backends();

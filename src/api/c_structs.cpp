@@ -15,6 +15,8 @@ namespace {
 /// first size, in a specialisation: the offset of the first new member.
 template <class T>
 constexpr std::size_t kFirstSize = sizeof(T);
+template <>
+constexpr std::size_t kFirstSize<splitq_execution> = offsetof(splitq_execution, stream);
 
 template <class T>
 void check_struct_size(const char* name, std::size_t size) {
@@ -118,6 +120,7 @@ Execution execution(const splitq_execution* from) {
   e.schedule.rescale = choice("rescale", c.rescale, Schedule::Rescale::kEveryStep);
   e.schedule.parallel = choice("parallel", c.parallel, Schedule::Parallel::kBatchHeads);
   e.num_splits = c.num_splits;
+  e.stream = c.stream;
   return e;
 }
 

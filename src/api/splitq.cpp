@@ -1,9 +1,11 @@
 // The C++ interface: problem, plan, run; statuses become exceptions here.
+#include <new>
 #include <utility>
 
 #include "api/raise.hpp"
-#include "cpu/instruction_sets.hpp"
 #include "cpu/run.hpp"
+#include "gpu/run_cuda.hpp"
+#include "gpu/run_emulator.hpp"
 #include "plan/plan.hpp"
 #include "problem/problem.hpp"
 
@@ -14,6 +16,8 @@ namespace detail {
 struct PlanState {
   Problem problem;
   ExecutionPlan execution;
+  void* stream = nullptr;
+  gpu::CudaForward cuda{};  // prepared where the plan is for CUDA
 };
 
 }  // namespace detail
@@ -22,17 +26,34 @@ namespace {
 
 template <class T>
 Status make_plan(const T& tensors, const Options& options, const Execution& execution, detail::PlanState* state) {
-  Status status = make_problem(tensors, options, &state->problem);
-  if (status.ok()) status = select(state->problem, execution, &state->execution);
-  return status;
+  SPLITQ_TRY(make_problem(tensors, options, &state->problem));
+  state->stream = execution.stream;
+  return select(state->problem, gather(tensors, options), execution, &state->execution);
 }
 
-void execute(const detail::PlanState& state, const Tensors& tensors) {
+/// What is done once for all runs of a plan.
+Status prepare(const Tensors& tensors, detail::PlanState* state) {
+  const Device device = state->execution.device;
+  if (device.kind != DeviceKind::kCuda) return {};
+  return gpu::CudaForward::prepare(state->problem, tensors, device.index, &state->cuda);
+}
+
+Status execute(const detail::PlanState& state, const Tensors& tensors) {
+  switch (state.execution.device.kind) {
+    case DeviceKind::kCuda:
+      return state.cuda.run(state.problem, tensors, state.stream);
+    case DeviceKind::kEmulator:
+      return gpu::run_emulator(state.problem, tensors);
+    case DeviceKind::kAuto:
+    case DeviceKind::kCpu:
+      break;
+  }
   try {
     cpu::run(state.problem, tensors, state.execution.cpu);
+    return {};
   } catch (const std::bad_alloc&) {
-    throw Error(StatusCode::kOutOfMemory,
-                "workspace: " + std::to_string(state.execution.workspace_bytes) + " bytes are not to be had");
+    return {StatusCode::kOutOfMemory,
+            "workspace: " + std::to_string(state.execution.workspace_bytes) + " bytes are not to be had"};
   }
 }
 
@@ -42,7 +63,10 @@ void run_once(const T& tensors, const Options& options, const Execution& executi
   raise_unless_ok(make_plan(tensors, options, execution, &state));
   const Tensors all = gather(tensors, options);
   raise_unless_ok(check_indices(state.problem, all));
-  execute(state, all);
+  const Device device = state.execution.device;
+  if (device.kind == DeviceKind::kCuda) raise_unless_ok(gpu::check_pointers(all, device.index));
+  raise_unless_ok(prepare(all, &state));
+  raise_unless_ok(execute(state, all));
 }
 
 template <class T>
@@ -55,7 +79,7 @@ void run_planned(const detail::PlanState& state, const T& tensors, const Options
   }
   const Tensors all = gather(tensors, options);
   raise_unless_ok(check_indices(problem, all));
-  execute(state, all);
+  raise_unless_ok(execute(state, all));
 }
 
 template <class T>
@@ -70,6 +94,7 @@ template <class T>
 std::shared_ptr<const detail::PlanState> planned(const T& tensors, const Options& options, const Execution& execution) {
   auto state = std::make_shared<detail::PlanState>();
   raise_unless_ok(make_plan(tensors, options, execution, state.get()));
+  raise_unless_ok(prepare(gather(tensors, options), state.get()));
   return state;
 }
 
@@ -108,22 +133,7 @@ std::string Plan::describe() const { return to_string(state_->problem) + to_stri
 
 std::size_t Plan::workspace_bytes() const { return state_->execution.workspace_bytes; }
 
-std::string Plan::backend() const { return "cpu/" + state_->execution.cpu.instruction_set; }
-
-std::vector<BackendInfo> backends() {
-  std::vector<BackendInfo> all;
-  const std::string_view forced = cpu::forced_instruction_set();
-  for (const cpu::InstructionSet& set : cpu::instruction_sets()) {
-    BackendInfo info;
-    info.name = "cpu/" + std::string(set.name);
-    info.available = set.available;
-    info.chosen = set.available && (forced.empty() ? &set == &cpu::best_instruction_set() : set.name == forced);
-    info.why = std::string(set.description) + (set.available ? "" : ": this processor has not got it");
-    if (info.chosen) info.why += forced.empty() ? ": the first that this processor has" : ": SPLITQ_INSTRUCTION_SET";
-    all.push_back(std::move(info));
-  }
-  return all;
-}
+std::string Plan::backend() const { return backend_name(state_->execution); }
 
 const char* version() { return SPLITQ_VERSION; }
 

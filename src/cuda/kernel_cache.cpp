@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "cuda/digest.hpp"
 #include "cuda/dump.hpp"
 #include "cuda/pack.hpp"
 
@@ -16,12 +15,6 @@ namespace {
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
-}
-
-std::string digest_of(const std::vector<Source>& sources) {
-  std::string all;
-  for (const Source& source : sources) all += fmt::format("{} {}\n{}", source.name, source.text.size(), source.text);
-  return digest(all);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "cuda/digest.hpp"
+
 namespace splitq::cuda {
 
 namespace fs = std::filesystem;
@@ -26,6 +28,12 @@ Status read_sources(const std::string& folder, std::vector<Source>* sources) {
   if (sources->empty()) return Status::invalid(fmt::format("SPLITQ_KERNEL_SOURCE_DIR: '{}' holds no *.hpp", folder));
   std::ranges::sort(*sources, {}, &Source::name);
   return {};
+}
+
+std::string digest_of(const std::vector<Source>& sources) {
+  std::string all;
+  for (const Source& source : sources) all += fmt::format("{} {}\n{}", source.name, source.text.size(), source.text);
+  return digest(all);
 }
 
 }  // namespace splitq::cuda

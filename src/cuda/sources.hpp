@@ -19,4 +19,7 @@ const std::vector<Source>& embedded_sources();
 /// All *.hpp under the folder, in the order of their names.
 Status read_sources(const std::string& folder, std::vector<Source>* sources);
 
+/// Of all names and texts: differs where any of them does.
+std::string digest_of(const std::vector<Source>& sources);
+
 }  // namespace splitq::cuda

@@ -25,15 +25,29 @@ struct CpuPlan {
   bool operator==(const CpuPlan&) const = default;
 };
 
+/// A GPU's choices, and the emulator's: which kernel, compiled for what, launched how.
+struct GpuPlan {
+  std::string architecture;      // "sm_90a"; the emulator: "sm_80", as which it computes
+  std::string kernel;            // its name, as C++
+  int threads = 0;               // of a block
+  std::size_t shared_bytes = 0;  // of a block
+  std::int64_t blocks = 0;
+  bool operator==(const GpuPlan&) const = default;
+};
+
 struct ExecutionPlan {
-  DeviceKind device = DeviceKind::kCpu;
-  CpuPlan cpu{};
+  Device device{};  // of one kind, kAuto no longer
+  CpuPlan cpu{};    // on the CPU
+  GpuPlan gpu{};    // elsewhere
   std::size_t workspace_bytes = 0;
   bool operator==(const ExecutionPlan&) const = default;
 };
 
-/// A plan, or the reason why there is none.
-Status select(const Problem& problem, const Execution& execution, ExecutionPlan* plan);
+/// A plan, or the reason why there is none. Of the tensors it takes the addresses alone: some kernels need them aligned.
+Status select(const Problem& problem, const Tensors& tensors, const Execution& execution, ExecutionPlan* plan);
+
+/// "cpu/avx3", "cuda:0/sm_90a", "emulator/sm_80".
+std::string backend_name(const ExecutionPlan& plan);
 
 std::string to_string(const ExecutionPlan& plan);
 

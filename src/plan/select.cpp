@@ -1,4 +1,4 @@
-// From a problem to a plan.
+// What the CPU does with a problem.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include "cpu/instruction_sets.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/run.hpp"
-#include "plan/plan.hpp"
+#include "plan/select.hpp"
 
 namespace splitq {
 namespace {
@@ -96,6 +96,8 @@ std::int64_t choose_pack_heads(const Problem& p, const CpuPlan& plan) {
   return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, p.batch * p.heads_kv));
 }
 
+}  // namespace
+
 Status select_cpu(const Problem& p, const Execution& execution, CpuPlan* plan) {
   std::string_view name = execution.instruction_set;
   if (name.empty()) name = cpu::forced_instruction_set();
@@ -122,44 +124,6 @@ Status select_cpu(const Problem& p, const Execution& execution, CpuPlan* plan) {
   plan->pack_heads = choose_pack_heads(p, *plan);
   plan->split_keys = choose_split_keys(p, execution, *plan);
   return {};
-}
-
-}  // namespace
-
-Status select(const Problem& problem, const Execution& execution, ExecutionPlan* plan) {
-  const DeviceKind kind = execution.device.kind;
-  if (kind != DeviceKind::kAuto && kind != DeviceKind::kCpu) {
-    return Status::unsupported(fmt::format("device: {}; must be auto or cpu: no other backend is built",
-                                           kind == DeviceKind::kCuda ? "cuda" : "emulator"));
-  }
-  if (problem.device.kind != DeviceKind::kCpu) {
-    return Status::unsupported("q: lies on a device that no backend reads; must lie in CPU memory");
-  }
-  *plan = {};
-  plan->device = DeviceKind::kCpu;
-  Status status = select_cpu(problem, execution, &plan->cpu);
-  if (status.ok()) plan->workspace_bytes = cpu::workspace_bytes(problem, plan->cpu);
-  return status;
-}
-
-std::string to_string(const ExecutionPlan& plan) {
-  const CpuPlan& c = plan.cpu;
-  const bool every_step = c.schedule.rescale == Schedule::Rescale::kEveryStep;
-  const bool heads = c.schedule.parallel == Schedule::Parallel::kBatchHeads;
-  return fmt::format(
-      "backend      cpu/{}\n"
-      "threads      {}\n"
-      "tile         {} query rows x {} keys\n"
-      "packed keys  {}\n"
-      "decode       {}\n"
-      "split keys   {}\n"
-      "schedule     output divided by the row sum {}, parallel over {}\n"
-      "workspace    {} bytes at most\n",
-      c.instruction_set, c.threads, c.tile_m, c.tile_n,
-      c.pack_heads > 0 ? fmt::format("once for all query tiles, {} heads at a time", c.pack_heads) : "no",
-      c.decode_rows > 0 ? fmt::format("sequences of at most {} rows", c.decode_rows) : "never",
-      c.split_keys > 0 ? fmt::format("every {}", c.split_keys) : "no", every_step ? "in every step" : "at the end",
-      heads ? "batch x heads" : "batch x heads x query rows", plan.workspace_bytes);
 }
 
 }  // namespace splitq

@@ -12,41 +12,57 @@ namespace {
 
 constexpr DeviceSet kNowhere = 0;
 constexpr DeviceSet kCpu = device_bit(DeviceKind::kCpu);
+constexpr DeviceSet kGpu = device_bit(DeviceKind::kCuda) | device_bit(DeviceKind::kEmulator);  // the same kernels
+constexpr DeviceSet kAll = kCpu | kGpu;
 constexpr std::array kDevices = {DeviceKind::kCpu, DeviceKind::kCuda, DeviceKind::kEmulator};
 
+constexpr std::int64_t kLargestTile = 256;
+
+bool has_gaps(const Problem& p) {
+  const auto& t = p.tensors;
+  const auto gap = [](const TensorInfo& x) { return x.given() && x.strides[x.rank - 1] != 1; };
+  return gap(t.q) || gap(t.k) || gap(t.v) || gap(t.out) || gap(t.cu_seqlens_q) || gap(t.cu_seqlens_k) ||
+         gap(t.seqlens_q) || gap(t.seqlens_k);
+}
+
 constexpr Feature kFeatures[] = {
-    {"fp32, fp16, bf16", "types of q, k, v, out and their gradients; accumulation in fp32", kCpu, kCpu,
-     [](const Problem&) { return true; }},
-    {"head_dim != head_dim_v", "v may have another head size than q and k", kCpu, kCpu,
+    {"fp32", "as type of q, k, v, out and their gradients", kCpu, kCpu,
+     [](const Problem& p) { return p.dtype == DType::kFp32; }},
+    {"fp16, bf16", "the same; accumulation in fp32", kAll, kCpu,
+     [](const Problem& p) { return p.dtype != DType::kFp32; }},
+    {"head_dim > 256", "also head_dim_v; smaller ones may be any number", kCpu, kCpu,
+     [](const Problem& p) { return p.head_dim > kLargestTile || p.head_dim_v > kLargestTile; }},
+    {"strides", "of the last dimension of q, k, v or out, or of index tensors, other than 1", kCpu, kCpu, has_gaps},
+    {"head_dim != head_dim_v", "v may have another head size than q and k", kAll, kCpu,
      [](const Problem& p) { return p.head_dim != p.head_dim_v; }},
-    {"heads_q > heads_kv", "grouped-query and multi-query attention: heads_kv divides heads_q", kCpu, kCpu,
+    {"heads_q > heads_kv", "grouped-query and multi-query attention: heads_kv divides heads_q", kAll, kCpu,
      [](const Problem& p) { return p.heads_q != p.heads_kv; }},
-    {"causal, window", "visible keys around the diagonal, aligned bottom-right", kCpu, kCpu,
+    {"causal, window", "visible keys around the diagonal, aligned bottom-right", kAll, kCpu,
      [](const Problem& p) { return p.window_left >= 0 || p.window_right >= 0; }},
-    {"mask", "boolean, true = visible; broadcasts over batch, heads, queries", kCpu, kCpu,
+    {"mask", "boolean, true = visible; broadcasts over batch, heads, queries", kAll, kCpu,
      [](const Problem& p) { return p.tensors.mask.given(); }},
-    {"bias", "added to the logits; broadcasts over batch, heads, queries", kCpu, kCpu,
+    {"bias", "added to the logits; broadcasts over batch, heads, queries", kAll, kCpu,
      [](const Problem& p) { return p.tensors.bias.given(); }},
     {"dbias", "gradient of bias, summed over its broadcast dimensions", kNowhere, kCpu,
      [](const Problem& p) { return p.tensors.dbias.given(); }},
-    {"alibi_slopes", "a slope per head, or per sequence and head, times the distance from the diagonal", kCpu, kCpu,
+    {"alibi_slopes", "a slope per head, or per sequence and head, times the distance from the diagonal", kAll, kCpu,
      [](const Problem& p) { return p.tensors.alibi_slopes.given(); }},
-    {"softcap", "c tanh(x / c) in place of the logit x", kCpu, kCpu, [](const Problem& p) { return p.softcap > 0; }},
-    {"sink", "a logit per head in the denominator alone", kCpu, kCpu,
+    {"softcap", "c tanh(x / c) in place of the logit x", kAll, kCpu, [](const Problem& p) { return p.softcap > 0; }},
+    {"sink", "a logit per head in the denominator alone", kAll, kCpu,
      [](const Problem& p) { return p.tensors.sink.given(); }},
     {"dsink", "gradient of sink", kNowhere, kCpu, [](const Problem& p) { return p.tensors.dsink.given(); }},
-    {"dropout", "Philox 4x32-10, a pure function of seed, offset and place", kCpu, kCpu,
+    {"dropout", "Philox 4x32-10, a pure function of seed, offset and place", kAll, kCpu,
      [](const Problem& p) { return p.dropout > 0; }},
-    {"softmax_lse", "log-sum-exp of every row: written by forward, read by backward", kCpu, kCpu,
+    {"softmax_lse", "log-sum-exp of every row: written by forward, read by backward", kAll, kCpu,
      [](const Problem& p) { return p.tensors.softmax_lse.given(); }},
     {"dlse", "a gradient that arrives at softmax_lse", kNowhere, kCpu,
      [](const Problem& p) { return p.tensors.dlse.given(); }},
-    {"cu_seqlens_q, cu_seqlens_k", "packed sequences, of any length, 0 too", kCpu, kCpu,
+    {"cu_seqlens_q, cu_seqlens_k", "packed sequences, of any length, 0 too", kAll, kCpu,
      [](const Problem& p) { return p.packed_q() || p.packed_k(); }},
-    {"seqlens_q, seqlens_k", "used lengths: what lies past them is never read into a result", kCpu, kCpu,
+    {"seqlens_q, seqlens_k", "used lengths: what lies past them is never read into a result", kAll, kCpu,
      [](const Problem& p) { return p.tensors.seqlens_q.given() || p.tensors.seqlens_k.given(); }},
     {"block_table", "k and v in pages of any size", kCpu, kNowhere, [](const Problem& p) { return p.paged(); }},
-    {"deterministic", "the same bits for the same call, whatever the number of threads", kCpu, kCpu,
+    {"deterministic", "the same bits for the same call, whatever the number of threads", kAll, kCpu,
      [](const Problem& p) { return p.deterministic; }},
 };
 

@@ -104,7 +104,7 @@ Tensors gather(const BackwardTensors& tensors, const Options& options);
 Status check_views(Direction direction, const Tensors& tensors);
 
 /// Checks the values of the index tensors: cu_seqlens monotone and inside the tensors, lengths inside
-/// their sequences and tables, block_table entries that a length reaches inside the pool.
+/// their sequences and tables, block_table entries that a length reaches inside the pool. On CUDA they are trusted.
 Status check_indices(const Problem& problem, const Tensors& tensors);
 
 /// Element i (first dimension) or (i, j) of an int32 or int64 tensor.

@@ -19,11 +19,6 @@ bool is_empty(const TensorView& view) {
   return std::any_of(view.shape.begin(), view.shape.begin() + view.rank, [](std::int64_t n) { return n == 0; });
 }
 
-/// Bytes relative to `data`, from the first to behind the last that an element occupies.
-struct ByteRange {
-  std::int64_t begin = 0, end = 0;
-};
-
 bool byte_range(const TensorView& view, ByteRange* range) {
   const auto size = static_cast<std::int64_t>(size_of(view.dtype));
   ByteRange r{0, size};
@@ -44,8 +39,7 @@ struct AddressRange {
 };
 
 AddressRange address_range(const TensorView& view) {
-  ByteRange range;
-  byte_range(view, &range);  // holds: check_view() came first
+  const ByteRange range = byte_range(view);
   const auto data = reinterpret_cast<std::uintptr_t>(view.data);
   return {data + static_cast<std::uintptr_t>(range.begin), data + static_cast<std::uintptr_t>(range.end)};
 }
@@ -56,6 +50,12 @@ std::string list_bytes(const TensorView& view) {
 }
 
 }  // namespace
+
+ByteRange byte_range(const TensorView& view) {
+  ByteRange range;
+  if (!is_empty(view)) byte_range(view, &range);  // holds: check_view() came first
+  return range;
+}
 
 Device resolve_device(Device device) {
   if (device.kind == DeviceKind::kAuto || device.kind == DeviceKind::kCpu) return {DeviceKind::kCpu, 0};

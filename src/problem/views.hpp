@@ -34,6 +34,14 @@ Status check_same_device(const char* name, const TensorView& view, const char* f
 /// For what no other device computes.
 Status check_on_cpu(const char* name, const TensorView& view, const char* what);
 
+/// Bytes relative to `data`, from the first to behind the last that an element occupies.
+struct ByteRange {
+  std::int64_t begin = 0, end = 0;
+};
+
+/// Of a view that check_view() let pass. Empty where the view has no elements.
+ByteRange byte_range(const TensorView& view);
+
 /// kAuto, for a tensor, is the CPU.
 Device resolve_device(Device device);
 

@@ -47,8 +47,9 @@ TEST_F(BadInput, CommandLine) {
 TEST_F(BadInput, OptionValues) {
   expect_attend_refused({"--dtype", "fp64"}, {"--dtype", "fp64", "fp32", "fp16", "bf16"});
   expect_attend_refused({"--device", "tpu"}, {"--device", "tpu", "auto", "cpu"});
-  expect_attend_refused({"--device", "cuda"}, {"device", "cuda", "cpu"});
-  expect_attend_refused({"--device", "emulator"}, {"device", "emulator", "cpu"});
+  expect_attend_refused({"--device", "cuda:"}, {"--device", "cuda:", "cuda:N"});
+  expect_attend_refused({"--device", "cuda:-1"}, {"--device", "cuda:-1", "cuda:N"});
+  expect_attend_refused({"--device", "cuda:1000"}, {"device", "cuda:1000"});
   expect_attend_refused({"--threads", "-1"}, {"--threads", "-1", "0 to"});
   expect_attend_refused({"--threads", "two"}, {"--threads", "two"});
   expect_attend_refused({"--instruction-set", "mmx"}, {"instruction_set", "mmx", "scalar"});
