@@ -32,7 +32,7 @@ BroadcastStrides broadcast_strides(const TensorView& t) {
   return {stride(0), stride(1), stride(2), stride(3)};
 }
 
-IndexArray index_array(const TensorView& t) { return {nullptr, t.dtype == DType::kInt64 ? 1 : 0}; }
+IndexArray index_array(const TensorView& t) { return {t.data, t.dtype == DType::kInt64 ? 1 : 0}; }
 
 /// Every row begins at a multiple of 16 bytes, and ends at one.
 bool aligned(const TensorView& t) {
