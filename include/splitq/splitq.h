@@ -120,10 +120,10 @@ typedef struct splitq_execution {
   int64_t num_splits;          /* 0: chosen */
   void* stream;                /* CUDA: a CUstream or cudaStream_t; NULL: the default one */
 } splitq_execution;
-#define SPLITQ_EXECUTION_INIT                                                                                       \
-  {                                                                                                                 \
+#define SPLITQ_EXECUTION_INIT                                                                                        \
+  {                                                                                                                  \
     sizeof(splitq_execution), SPLITQ_DEVICE_AUTO, 0, 0, SPLITQ_RESCALE_AT_END, SPLITQ_PARALLEL_SEQUENCE, 0, NULL, 0, \
-        NULL                                                                                                        \
+        NULL                                                                                                         \
   }
 
 /* What went wrong in this thread's last call; empty where nothing did. Valid until the thread's next call. */

@@ -50,6 +50,7 @@ class Call {
       const splitq::Support support = splitq::is_supported(tensors, options_, execution_);
       require(support ? support.reason.empty() : !support.reason.empty());
       if (support && !(tensor_.all_in_memory() && small())) return;
+      if (execution_.device.kind == splitq::DeviceKind::kEmulator) return;  // compiles its kernels: seconds
       bool ran = false;
       try {
         compute();

@@ -101,6 +101,8 @@ TensorView TensorSource::index(const std::vector<std::int64_t>& shape, const std
   TensorView view = make(bytes_.ConsumeBool() ? DType::kInt32 : DType::kInt64, shape);
   if (!allocate(view)) return {};
   if ((view.dtype != DType::kInt32 && view.dtype != DType::kInt64) || (view.rank != 1 && view.rank != 2)) return view;
+  constexpr std::int64_t kMost = 1000;  // broadcast, more would fit the memory
+  if (view.shape[0] > kMost || (view.rank == 2 && view.shape[1] > kMost)) return {};
   std::size_t next = 0;
   for (std::int64_t i = 0; i < view.shape[0]; ++i) {
     for (std::int64_t j = 0; j < (view.rank == 2 ? view.shape[1] : 1); ++j) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
-#include <stdexcept>
 
 #include "oracle/number.hpp"
 
@@ -12,22 +11,6 @@ namespace {
 
 constexpr std::byte kPoison{0xFF};
 constexpr std::size_t kGuardBytes = 256;
-
-std::size_t bytes_of(DType dtype) {
-  switch (dtype) {
-    case DType::kFp32:
-    case DType::kInt32:
-      return 4;
-    case DType::kFp16:
-    case DType::kBf16:
-      return 2;
-    case DType::kInt64:
-      return 8;
-    case DType::kBool:
-      return 1;
-  }
-  throw std::logic_error("unknown dtype");
-}
 
 /// The dimensions from the outermost in memory to the innermost.
 std::vector<int> memory_order(int rank, Layout layout) {
@@ -59,9 +42,9 @@ Tensor::Tensor(DType dtype, const std::vector<std::int64_t>& shape, Layout layou
       if (shape[d] > 0) last += (shape[d] - 1) * view_.strides[d];
       view_.strides[d] = -view_.strides[d];
     }
-    first_ += last * bytes_of(dtype);
+    first_ += last * size_of(dtype);
   }
-  memory_.assign(extent * bytes_of(dtype) + 2 * kGuardBytes, kPoison);
+  memory_.assign(extent * size_of(dtype) + 2 * kGuardBytes, kPoison);
   view_.data = memory_.data() + first_;
 }
 
@@ -88,7 +71,7 @@ void Tensor::for_each_element(Visit&& visit) const {
       for (std::int64_t c = 0; c < extent(2); ++c)
         for (std::int64_t d = 0; d < extent(3); ++d) {
           const std::int64_t element = a * s[0] + b * s[1] + c * s[2] + d * s[3];
-          visit(index++, first_ + element * static_cast<std::int64_t>(bytes_of(view_.dtype)));
+          visit(index++, first_ + element * static_cast<std::int64_t>(size_of(view_.dtype)));
         }
 }
 
@@ -115,7 +98,7 @@ void Tensor::store(const oracle::Array& values) {
 oracle::Array Tensor::load() const {
   if (!given()) return {};
   oracle::Array values(std::vector<std::int64_t>(view_.shape.begin(), view_.shape.begin() + view_.rank));
-  const std::size_t width = bytes_of(view_.dtype);
+  const std::size_t width = size_of(view_.dtype);
   for_each_element([&](std::size_t index, std::size_t at) {
     std::uint32_t bits = 0;
     std::memcpy(&bits, &memory_[at], width);
@@ -128,7 +111,7 @@ std::vector<std::byte> Tensor::bytes() const {
   std::vector<std::byte> result;
   if (!given()) return result;
   for_each_element([&](std::size_t, std::size_t at) {
-    result.insert(result.end(), memory_.begin() + at, memory_.begin() + at + bytes_of(view_.dtype));
+    result.insert(result.end(), memory_.begin() + at, memory_.begin() + at + size_of(view_.dtype));
   });
   return result;
 }
@@ -136,7 +119,7 @@ std::vector<std::byte> Tensor::bytes() const {
 bool Tensor::guards_intact() const {
   if (!given()) return true;
   std::vector<std::byte> rest = memory_;
-  for_each_element([&](std::size_t, std::size_t at) { std::memset(&rest[at], 0xFF, bytes_of(view_.dtype)); });
+  for_each_element([&](std::size_t, std::size_t at) { std::memset(&rest[at], 0xFF, size_of(view_.dtype)); });
   return std::all_of(rest.begin(), rest.end(), [](std::byte b) { return b == kPoison; });
 }
 

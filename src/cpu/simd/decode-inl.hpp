@@ -25,6 +25,7 @@ inline constexpr auto decode = forward_heads;
 
 inline constexpr std::int64_t kAhead = 16;      // keys from a request for memory to its use
 inline constexpr std::int64_t kValueKeys = 16;  // keys at a time in summing values: 16 rows of all heads stay in cache
+static_assert(kValueKeys <= kAhead, "rows are known so far ahead");
 
 struct DecodeQuad {
   PanelRows rows;
@@ -62,8 +63,9 @@ struct DecodeScratch {
     rows = arena.take<float>(kQuad * std::max(tile_stride(p.head_dim), tile_stride(p.head_dim_v)));
     stage = arena.take<float>(panel);
     keep = arena.take<float>(panel);
-    k = arena.take<const std::byte*>(plan.tile_n + kAhead);
-    v = arena.take<const std::byte*>(plan.tile_n + kAhead);
+    const std::int64_t row_count = round_up(plan.tile_n, kAhead) + kAhead;
+    k = arena.take<const std::byte*>(row_count);
+    v = arena.take<const std::byte*>(row_count);
   }
 };
 
@@ -216,7 +218,7 @@ inline void decode(const Call& call, const Task& task, Arena arena) {
   bool finite = true;
   for (std::int64_t j0 = range.begin; finite && j0 < range.end; j0 += call.plan.tile_n) {
     const std::int64_t end = std::min<std::int64_t>(j0 + call.plan.tile_n, range.end);
-    for (std::int64_t j = j0; j < end + kAhead; ++j) {
+    for (std::int64_t j = j0; j < j0 + round_up(end - j0, kAhead) + kAhead; ++j) {  // all that may be asked for
       const std::int64_t row = std::min<std::int64_t>(j, range.end - 1);
       s.k[j - j0] = k_rows.row(row), s.v[j - j0] = v_rows.row(row);
     }
