@@ -9,15 +9,17 @@ namespace splitq::device {
 SPLITQ_DEVICE u32 as_u32(float x) { return __builtin_bit_cast(u32, x); }
 SPLITQ_DEVICE float as_float(u32 x) { return __builtin_bit_cast(float, x); }
 
-/// cvt.rn.f16.f32, cvt.rn.bf16.f32
+/// cvt.rn.f16.f32, cvt.rn.bf16.f32. Before sm_80 there is no cvt to bf16: integers round.
 template <class T>
 SPLITQ_INSTRUCTION u16 convert(float x) SPLITQ_PTX({
-  static_assert(kSame<T, Fp16> || kHasBf16, "bf16 needs sm_80");
   u16 y;
   if constexpr (kSame<T, Fp16>) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
-  } else {
+  } else if constexpr (kHasBf16) {
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  } else {
+    const u32 bits = as_u32(x);
+    y = x != x ? 0x7FFF : static_cast<u16>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
   }
   return y;
 });

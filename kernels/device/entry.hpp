@@ -13,6 +13,7 @@
 #define SPLITQ_INSTRUCTION __device__ __forceinline__
 #define SPLITQ_PTX(...) __VA_ARGS__
 #define SPLITQ_UNROLL _Pragma("unroll")
+#define SPLITQ_NO_UNROLL _Pragma("unroll 1")
 #else
 #define SPLITQ_EMULATOR 1
 #define SPLITQ_KERNEL(threads, min_blocks) inline
@@ -20,6 +21,7 @@
 #define SPLITQ_INSTRUCTION
 #define SPLITQ_PTX(...)
 #define SPLITQ_UNROLL
+#define SPLITQ_NO_UNROLL
 #endif
 
 namespace splitq::device {

@@ -1,25 +1,21 @@
-// From scores to logits on accumulator fragments: softcap, ALiBi, bias, masks (docs/semantics.md, steps 2 to 4), dropout.
+// From scores to logits: softcap, bias, ALiBi, masks (docs/semantics.md, steps 2 to 4), and dropout. For one score, and for
+// accumulator fragments.
 #pragma once
 
-#include "device/convert.hpp"
 #include "device/math.hpp"
-#include "device/memory.hpp"
+#include "parts/element.hpp"
+#include "parts/rows.hpp"
 #include "parts/softmax.hpp"
 #include "shared/forward_params.hpp"
 
 namespace splitq::parts {
 
-using namespace splitq::device;
-
-/// One of a thread's rows: which query, what it sees of the keys, and where its own parameters are.
-struct QueryRow {
-  int query;  // -1: none
-  int head;
-  int begin, end;  // visible keys
-  float slope;
+/// What lies between a score and its logit. Where this is known to the compiler, nothing else is left of it.
+struct LogitSteps {
+  bool scaled;  // times p.scale
+  bool softcap, bias, alibi, mask;
+  bool bounded;  // to kLargestLogit
 };
-
-SPLITQ_DEVICE float magnitude(float x) { return as_float(as_u32(x) & 0x7FFFFFFFu); }
 
 /// tanh by 2^x: exact to a few units in the last place; saturates.
 SPLITQ_DEVICE float tanh_by_ex2(float x) {
@@ -32,56 +28,69 @@ SPLITQ_DEVICE float tanh_by_ex2(float x) {
   return x < 0.0f ? -y : y;
 }
 
-template <class C>
-SPLITQ_DEVICE float bias_at(const C& /*config*/, const ForwardParams& p, long long at, bool fp16) {
-  if (p.bias_is_fp32 != 0) return ld_global(static_cast<const float*>(p.bias) + at);
-  const u16 bits = ld_global(static_cast<const u16*>(p.bias) + at);
-  return fp16 ? to_float<Fp16>(bits) : to_float<Bf16>(bits);
+/// Where a row has its bias, its mask and its slope.
+struct LogitRow {
+  QueryRow row;
+  i64 bias, mask;
+  float slope;
+};
+
+SPLITQ_DEVICE i64 row_offset(const BroadcastStrides& stride, int batch, const QueryRow& row) {
+  return batch * stride.batch + row.head * stride.head + row.query * stride.query;
 }
 
-/// Where logits are finite: docs/semantics.md, "Very large logits".
-inline constexpr float kLargestLogit = 8.5070591730234616e37f;  // 2^126, in units of log2
-SPLITQ_DEVICE float bounded(float x, float bound) { return x > bound ? bound : x < -bound ? -bound : x; }  // NaN stays
+SPLITQ_DEVICE LogitRow logit_row(const ForwardParams& p, const LogitSteps& steps, int batch, const QueryRow& row) {
+  LogitRow r{row, 0, 0, 0.0f};
+  if (steps.bias) r.bias = row_offset(p.bias_stride, batch, row);
+  if (steps.mask) r.mask = row_offset(p.mask_stride, batch, row);
+  if (steps.alibi && row.query >= 0) {
+    r.slope = ld_global(p.alibi_slopes + batch * p.alibi_batch_stride + row.head * p.alibi_head_stride);
+  }
+  return r;
+}
 
-/// Scores of kTiles x kColumns fragments to logits; hidden keys become -inf. row_at(m, h) is
-/// the row of half h of tile m; `column` is the key of the thread's first element.
-template <class Config, Config kConfig, bool kFp16, class RowAt, int kTiles, int kColumns>
-SPLITQ_DEVICE void to_logits(const ForwardParams& p, int batch, const RowAt& row_at, int off, int column,
-                             bool some_hidden, float (&s)[kTiles][kColumns][4]) {
+/// A bias beyond this leaves no logit off its bound, whatever the score was; with it, no sum overflows.
+inline constexpr float kLargestBias = 1.7014118346046923e38f;  // 2^127
+
+/// The logit of a score; -inf: the key is hidden. `hidden`: it is, whatever its score.
+template <Element kElement>
+SPLITQ_DEVICE float logit_of(float score, const ForwardParams& p, const LogitSteps& steps, const LogitRow& r, int off,
+                             int key, bool some_hidden) {
+  bool hidden = some_hidden && (key < r.row.begin || key >= r.row.end);
+  float x = steps.scaled ? score * p.scale : score;
+  if (steps.softcap) x = p.softcap * tanh_by_ex2(x / p.softcap);
+  if (steps.bias && !hidden && r.row.query >= 0) {
+    const i64 at = r.bias + key * p.bias_stride.key;
+    const float bias =
+        p.bias_is_fp32 != 0 ? load_element<Element::kFp32>(p.bias, at) : load_element<kElement>(p.bias, at);
+    x += bias == kMinusInfinity ? bias : bounded(bias, kLargestBias);
+  }
+  if (steps.alibi) x -= r.slope * magnitude(static_cast<float>(r.row.query + off - key));
+  if (steps.bounded && x != kMinusInfinity) x = bounded(x, kLargestLogit * kLn2);
+  if (steps.mask) {
+    hidden = hidden || (r.row.query >= 0 && ld_global(p.mask + r.mask + key * p.mask_stride.key) == 0);
+  }
+  if (hidden) x = kMinusInfinity;
+  return x;
+}
+
+/// Scores of kTiles x kColumns fragments to logits. row_at(m, h) is the row of half h of tile m; `column` is the key of the
+/// thread's first element.
+template <Element kElement, class RowAt, int kTiles, int kColumns>
+SPLITQ_DEVICE void to_logits(const ForwardParams& p, const LogitSteps& steps, int batch, const RowAt& row_at, int off,
+                             int column, bool some_hidden, float (&s)[kTiles][kColumns][4]) {
   SPLITQ_UNROLL
   for (int m = 0; m < kTiles; ++m) {
     SPLITQ_UNROLL
     for (int h = 0; h < 2; ++h) {
-      const QueryRow row = row_at(m, h);
-      long long bias = 0, mask = 0;
-      if constexpr (kConfig.bias) {
-        bias = batch * p.bias_stride.batch + row.head * p.bias_stride.head + row.query * p.bias_stride.query;
-      }
-      if constexpr (kConfig.mask) {
-        mask = batch * p.mask_stride.batch + row.head * p.mask_stride.head + row.query * p.mask_stride.query;
-      }
+      const LogitRow r = logit_row(p, steps, batch, row_at(m, h));
       SPLITQ_UNROLL
       for (int n = 0; n < kColumns; ++n) {
         SPLITQ_UNROLL
         for (int i = 0; i < 2; ++i) {
           float& x = s[m][n][2 * h + i];
           const int key = column + 8 * n + i;
-          bool hidden = some_hidden && (key < row.begin || key >= row.end);
-          if constexpr (kConfig.transformed()) x *= p.scale;
-          if constexpr (kConfig.softcap) x = p.softcap * tanh_by_ex2(x / p.softcap);
-          if constexpr (kConfig.bias) {
-            if (!hidden && row.query >= 0) {
-              x += bias_at(kConfig, p, bias + key * p.bias_stride.key, kFp16);
-            }
-          }
-          if constexpr (kConfig.alibi) x -= row.slope * magnitude(static_cast<float>(row.query + off - key));
-          if constexpr (kConfig.transformed()) {
-            if (x != kMinusInfinity) x = bounded(x, kLargestLogit * 0.69314718f);
-          }
-          if constexpr (kConfig.mask) {
-            hidden = hidden || (row.query >= 0 && ld_global(p.mask + mask + key * p.mask_stride.key) == 0);
-          }
-          if (hidden) x = kMinusInfinity;
+          x = logit_of<kElement>(x, p, steps, r, off, key, some_hidden);
         }
       }
     }
@@ -110,6 +119,14 @@ SPLITQ_DEVICE void drop(const ForwardParams& p, int batch, const RowAt& row_at, 
       }
     }
   }
+}
+
+/// Is the weight of one key kept?
+SPLITQ_DEVICE bool kept(const ForwardParams& p, int batch, const QueryRow& row, int key) {
+  const PhiloxWords words = dropout_words(p.dropout, static_cast<u32>(key) / 4, static_cast<u32>(row.query),
+                                          static_cast<u32>(batch * p.heads_q + row.head));
+  const int word = key % 4;  // selected, not indexed: an index would put the words into local memory
+  return (word == 0 ? words.w[0] : word == 1 ? words.w[1] : word == 2 ? words.w[2] : words.w[3]) >= p.dropout.threshold;
 }
 
 }  // namespace splitq::parts

@@ -13,14 +13,45 @@ namespace splitq::parts {
 using namespace splitq::device;
 
 inline constexpr float kMinusInfinity = __builtin_bit_cast(float, 0xFF800000u);
+inline constexpr float kLog2e = 1.4426950408889634f, kLn2 = 0.69314718055994531f;
 
-SPLITQ_DEVICE float quad_max(float x) {
-  x = max(x, shfl_sync_bfly(x, 1));
-  return max(x, shfl_sync_bfly(x, 2));
+/// Over groups of kLanes neighbouring lanes.
+template <u32 kLanes>
+SPLITQ_DEVICE float lanes_max(float x) {
+  SPLITQ_UNROLL
+  for (u32 mask = 1; mask < kLanes; mask *= 2) x = max(x, shfl_sync_bfly(x, mask));
+  return x;
 }
-SPLITQ_DEVICE float quad_sum(float x) {
-  x += shfl_sync_bfly(x, 1);
-  return x + shfl_sync_bfly(x, 2);
+template <u32 kLanes>
+SPLITQ_DEVICE float lanes_sum(float x) {
+  SPLITQ_UNROLL
+  for (u32 mask = 1; mask < kLanes; mask *= 2) x += shfl_sync_bfly(x, mask);
+  return x;
+}
+inline constexpr u32 kQuad = 4;  // lanes that share a row of a fragment
+
+/// Where logits are finite: docs/semantics.md, "Very large logits".
+inline constexpr float kLargestLogit = 8.5070591730234616e37f;  // 2^126, in units of log2
+SPLITQ_DEVICE float bounded(float x, float bound) { return x > bound ? bound : x < -bound ? -bound : x; }  // NaN stays
+
+/// What a row ends with: the factor on its unnormalised output, and its log-sum-exp.
+struct RowEnd {
+  float factor, softmax_lse;
+};
+
+/// The one division, and the sink (-inf: none). `sum` of exponentials against the natural logit `reference`; `share` is what
+/// brings the output to the same reference.
+SPLITQ_DEVICE RowEnd end_row(float sum, float share, float reference, float sink) {
+  if (sink != kMinusInfinity) {
+    sink = bounded(sink, kLargestLogit * kLn2);
+    const float higher = sum == 0.0f || sink > reference ? sink : reference;
+    const float shift = sum == 0.0f ? 0.0f : ex2_approx_ftz((reference - higher) * kLog2e);
+    share *= shift;
+    sum = sum * shift + ex2_approx_ftz((sink - higher) * kLog2e);
+    reference = higher;
+  }
+  if (sum == 0.0f) return {0.0f, kMinusInfinity};
+  return {share / sum, fma_rn(lg2_approx(sum), kLn2, reference)};
 }
 
 /// Statistics of a warp's rows: kTiles tiles of 16, two rows a thread. `sum` is this thread's part of the row sum.
@@ -86,7 +117,7 @@ SPLITQ_DEVICE void rescale(const float (&top)[kTiles][2], float unit, SoftmaxSta
   for (int m = 0; m < kTiles; ++m) {
     SPLITQ_UNROLL
     for (int h = 0; h < 2; ++h) {
-      const float highest = max(state.max[m][h], quad_max(top[m][h]));
+      const float highest = max(state.max[m][h], lanes_max<kQuad>(top[m][h]));
       // No key yet: -inf - -inf would be NaN; the sum and the output are still 0.
       const float factor = highest == kMinusInfinity ? 1.0f : ex2_approx_ftz((state.max[m][h] - highest) * unit);
       state.max[m][h] = highest;

@@ -6,7 +6,8 @@
 namespace splitq {
 
 struct TensorStrides {
-  long long batch, row, head;  // packed tensors: batch is 0
+  long long batch, row, head;  // packed tensors: batch is 0; pages: batch is from page to page
+  long long column;            // of the last dimension; softmax_lse has none
 };
 
 /// A (B|1, Hq|1, Sq|1, Sk) tensor; a broadcast dimension has stride 0.
@@ -17,6 +18,7 @@ struct BroadcastStrides {
 /// int32 or int64 values.
 struct IndexArray {
   const void* data;
+  long long stride;
   int wide;  // 1: int64
 };
 
@@ -35,6 +37,7 @@ struct ForwardParams {
 
   // A logit in units of log2 is score * unit, unit > 0; where logits are transformed, x = score * scale first, then x * unit.
   float scale, unit;
+  double wide_scale;  // where a score is computed again in fp64
   float softcap;
   const float* alibi_slopes;  // or null
   long long alibi_batch_stride, alibi_head_stride;
@@ -49,6 +52,11 @@ struct ForwardParams {
   float dropout_factor;  // 1 / (1 - r)
 
   IndexArray cu_seqlens_q, cu_seqlens_k, seqlens_q, seqlens_k;  // data may be null
+
+  // Key j of a sequence is row j % page_size of page block_table[sequence, j / page_size].
+  int page_size;           // 0: no pages
+  IndexArray block_table;  // of the pages of a sequence
+  long long block_table_sequence_stride;
 };
 
 }  // namespace splitq

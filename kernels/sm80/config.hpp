@@ -1,9 +1,11 @@
 // The one template parameter of the sm80 family's forward: what is known when a kernel is compiled.
 #pragma once
 
+#include "shared/element.hpp"
+
 namespace splitq::sm80 {
 
-enum class Element : int { kFp16, kBf16 };
+using splitq::Element;
 
 /// How often the running maximum is brought up to date (docs/performance/sm80.md has what each gains).
 enum class Rescale : int {
@@ -12,11 +14,11 @@ enum class Rescale : int {
 };
 
 struct Config {
-  Element element = Element::kBf16;
-  int head_dim = 128;    // of q and k, a multiple of 32
-  int head_dim_v = 128;  // of v and out, a multiple of 32
-  int tile_m = 128;      // rows of a block: 16 * row_tiles * warps
-  int tile_n = 64;       // keys of a tile, a multiple of 16
+  Element element = Element::kBf16;  // not fp32: there is no such instruction
+  int head_dim = 128;                // of q and k, a multiple of 32
+  int head_dim_v = 128;              // of v and out, a multiple of 32
+  int tile_m = 128;                  // rows of a block: 16 * row_tiles * warps
+  int tile_n = 64;                   // keys of a tile, a multiple of 16
   int warps = 4;
   int min_blocks = 2;  // per SM, what registers are limited for
   int stages = 1;      // K/V buffers. 2: the next tile is on its way during the whole of this one, one barrier a tile

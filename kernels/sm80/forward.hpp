@@ -25,19 +25,15 @@ struct Forward {
   static constexpr int kTiles = C.row_tiles();
   static constexpr int kKeyColumns = C.tile_n / 8;      // fragments of S in a row tile
   static constexpr int kOutColumns = C.head_dim_v / 8;  // fragments of O
-  static constexpr bool kFp16 = C.element == Element::kFp16;
-  using Type = Select<kFp16, Fp16, Bf16>;
+  static constexpr LogitSteps kSteps{C.transformed(), C.softcap, C.bias, C.alibi, C.mask, C.transformed()};
+  using Type = HalfType<C.element>;
   using QTile = SharedTile<C.tile_m, C.head_dim, panel_columns(C.head_dim)>;
   using KTile = SharedTile<C.tile_n, C.head_dim, panel_columns(C.head_dim)>;
   using VTile = SharedTile<C.tile_n, C.head_dim_v, panel_columns(C.head_dim_v)>;
   using OutTile = SharedTile<C.tile_m, C.head_dim_v, panel_columns(C.head_dim_v)>;
 
   const ForwardParams& p;
-  // The tile of this block.
-  int sequence, head, first_row;  // head: of the queries, or of the keys where the group is packed
-  int seqlen_q, seqlen_k, off;
-  int own_q;                     // rows of out that are this sequence's; those past seqlen_q become 0
-  i64 q_begin = 0, k_begin = 0;  // rows of a packed tensor before this sequence
+  Rows<C.indexed, C.banded> rows;
   QTile q_tile;
   KTile k_tile;
   VTile v_tile;
@@ -47,118 +43,46 @@ struct Forward {
   float out[kTiles][kOutColumns][4];
   SoftmaxState<kTiles> state;
 
-  SPLITQ_DEVICE explicit Forward(const ForwardParams& params) : p(params) {}
-
-  SPLITQ_DEVICE static i64 index(const IndexArray& a, int i) {
-    return a.wide != 0 ? ld_global(static_cast<const i64*>(a.data) + i)
-                       : ld_global(static_cast<const int*>(a.data) + i);
-  }
-
-  SPLITQ_DEVICE int group() const { return C.pack_group ? p.group : 1; }
-  SPLITQ_DEVICE int kv_head() const { return C.pack_group ? head : head / p.group; }
-  SPLITQ_DEVICE int row_count() const { return seqlen_q * group(); }
-  SPLITQ_DEVICE int written_rows() const { return C.indexed ? own_q * group() : row_count(); }
-  /// Query and head of a row of the sequence.
-  SPLITQ_DEVICE int query_of(int row) const { return C.pack_group ? row / p.group : row; }
-  SPLITQ_DEVICE int head_of(int row) const { return C.pack_group ? head * p.group + row % p.group : head; }
-
-  /// Which tile this block computes; false if it has no rows. Under a causal mask the last rows, which see most, come first.
-  SPLITQ_DEVICE bool place() {
-    const int heads = C.pack_group ? p.heads_kv : p.heads_q;
-    const int longest = static_cast<int>(p.seqlen_q) * group();
-    const int tiles = (longest + C.tile_m - 1) / C.tile_m;
-    const u32 block = block_index_x();
-    first_row = (tiles - 1 - static_cast<int>(block % static_cast<u32>(tiles))) * C.tile_m;
-    head = static_cast<int>(block / static_cast<u32>(tiles) % static_cast<u32>(heads));
-    sequence = static_cast<int>(block / static_cast<u32>(tiles) / static_cast<u32>(heads));
-    seqlen_q = static_cast<int>(p.seqlen_q);
-    seqlen_k = static_cast<int>(p.seqlen_k);
-    own_q = seqlen_q;
-    if constexpr (C.indexed) {
-      if (p.cu_seqlens_q.data != nullptr) {
-        q_begin = index(p.cu_seqlens_q, sequence);
-        seqlen_q = static_cast<int>(index(p.cu_seqlens_q, sequence + 1) - q_begin);
-        // Rows behind the last sequence are as unused as those past a used length.
-        own_q = sequence + 1 == p.batch ? static_cast<int>(p.seqlen_q - q_begin) : seqlen_q;
-      }
-      if (p.cu_seqlens_k.data != nullptr) {
-        k_begin = index(p.cu_seqlens_k, sequence);
-        seqlen_k = static_cast<int>(index(p.cu_seqlens_k, sequence + 1) - k_begin);
-      }
-      if (p.seqlens_q.data != nullptr) seqlen_q = static_cast<int>(index(p.seqlens_q, sequence));
-      if (p.seqlens_k.data != nullptr) seqlen_k = static_cast<int>(index(p.seqlens_k, sequence));
-    }
-    off = seqlen_k - seqlen_q;
-    return first_row < written_rows();
-  }
-
-  /// Keys that query i sees: [begin, end).
-  SPLITQ_DEVICE int visible_begin(int i) const {
-    const i64 begin = C.banded && p.window_left >= 0 ? i + static_cast<i64>(off) - p.window_left : 0;
-    return begin < 0 ? 0 : begin > seqlen_k ? seqlen_k : static_cast<int>(begin);
-  }
-  SPLITQ_DEVICE int visible_end(int i) const {
-    const i64 end = C.banded && p.window_right >= 0 ? i + static_cast<i64>(off) + p.window_right + 1 : seqlen_k;
-    return end < 0 ? 0 : end > seqlen_k ? seqlen_k : static_cast<int>(end);
-  }
+  SPLITQ_DEVICE explicit Forward(const ForwardParams& params) : p(params), rows(params) {}
 
   SPLITQ_DEVICE int row_number(int m, int h) const {
     const int lane = static_cast<int>(thread_index() % kWarpSize);
     const int warp = static_cast<int>(thread_index() / kWarpSize);
-    return first_row + (warp * kTiles + m) * 16 + lane / 4 + 8 * h;
+    return rows.first_row + (warp * kTiles + m) * 16 + lane / 4 + 8 * h;
   }
 
   /// Half h of this thread's rows in row tile m. Made where it is needed: kept, it would take registers from the accumulators.
-  SPLITQ_DEVICE QueryRow row_at(int m, int h) const {
-    const int row = row_number(m, h);
-    const bool used = row < row_count();
-    QueryRow r{};
-    r.query = used ? query_of(row) : -1;
-    r.head = head_of(row);
-    r.begin = used ? visible_begin(r.query) : 0;
-    r.end = used ? visible_end(r.query) : 0;
-    if constexpr (C.alibi) {
-      r.slope =
-          used ? ld_global(p.alibi_slopes + sequence * p.alibi_batch_stride + r.head * p.alibi_head_stride) : 0.0f;
-    }
-    return r;
-  }
+  SPLITQ_DEVICE QueryRow row_at(int m, int h) const { return rows.row(row_number(m, h)); }
 
   SPLITQ_DEVICE void copy_q() {
-    const u16* data = static_cast<const u16*>(p.q) + sequence * p.q_stride.batch + q_begin * p.q_stride.row;
     copy_rows<C.threads(), C.padded, C.aligned>(q_tile, p.head_dim, [&](int r) -> const u16* {
-      const int row = first_row + r;
-      if (row >= row_count()) return nullptr;
-      return data + query_of(row) * p.q_stride.row + head_of(row) * p.q_stride.head;
+      const int row = rows.first_row + r;
+      return row < rows.count() ? static_cast<const u16*>(p.q) + rows.offset(p.q_stride, row) : nullptr;
     });
   }
   /// First row of a tile of keys or values.
   SPLITQ_DEVICE const u16* key_rows(const void* base, const TensorStrides& stride, int j0) const {
-    return static_cast<const u16*>(base) + sequence * stride.batch + (k_begin + j0) * stride.row +
-           kv_head() * stride.head;
+    return static_cast<const u16*>(base) + rows.sequence * stride.batch + (rows.k_begin + j0) * stride.row +
+           rows.kv_head * stride.head;
   }
-  SPLITQ_DEVICE void copy_k(int j0, u32 stage) {
+  /// Starts the copy of a tile of K or of V, whose columns are `columns` in the tensor.
+  template <class Copier, class Tile>
+  SPLITQ_DEVICE void copy_keys(Copier& copier, const Tile& tile, const void* base, const TensorStrides& stride,
+                               int columns, int j0, u32 stage) {
+    const int keys = rows.seqlen_k - j0;
     if constexpr (C.aligned) {
-      k_copier.template copy<C.padded>(seqlen_k - j0, p.head_dim, stage);
-      k_copier.move(-C.tile_n);
+      copier.template copy<C.padded>(keys, columns, stage);
+      copier.move(-C.tile_n);
     } else {
-      copy_unaligned(KTile{k_tile.base + stage}, key_rows(p.k, p.k_stride, j0), p.k_stride.row, seqlen_k - j0,
-                     p.head_dim);
+      const u16* first = key_rows(base, stride, j0);
+      copy_rows<C.threads(), C.padded, false>(Tile{tile.base + stage}, columns, [&](int r) -> const u16* {
+        return r < keys ? first + r * stride.row : nullptr;
+      });
     }
   }
+  SPLITQ_DEVICE void copy_k(int j0, u32 stage) { copy_keys(k_copier, k_tile, p.k, p.k_stride, p.head_dim, j0, stage); }
   SPLITQ_DEVICE void copy_v(int j0, u32 stage) {
-    if constexpr (C.aligned) {
-      v_copier.template copy<C.padded>(seqlen_k - j0, p.head_dim_v, stage);
-      v_copier.move(-C.tile_n);
-    } else {
-      copy_unaligned(VTile{v_tile.base + stage}, key_rows(p.v, p.v_stride, j0), p.v_stride.row, seqlen_k - j0,
-                     p.head_dim_v);
-    }
-  }
-  template <class Tile>
-  SPLITQ_DEVICE static void copy_unaligned(const Tile& tile, const u16* first, i64 stride, int rows, int columns) {
-    copy_rows<C.threads(), C.padded, false>(
-        tile, columns, [&](int r) -> const u16* { return r < rows ? first + r * stride : nullptr; });
+    copy_keys(v_copier, v_tile, p.v, p.v_stride, p.head_dim_v, j0, stage);
   }
 
   /// S = Q Kᵀ
@@ -237,51 +161,33 @@ struct Forward {
     }
   }
 
-  /// What a row without keys has.
-  SPLITQ_DEVICE void clear_row(int m, int h, float& sum) {
-    sum = 0.0f;
-    SPLITQ_UNROLL
-    for (int d = 0; d < kOutColumns; ++d) out[m][d][2 * h] = out[m][d][2 * h + 1] = 0.0f;
-  }
-
   /// The one division, the sink and the log-sum-exp.
   SPLITQ_DEVICE void finish() {
-    constexpr float kLog2e = 1.4426950408889634f, kLn2 = 0.69314718055994531f;
     const float logit = C.transformed() ? 1.0f : p.scale;  // of one score
-    const bool writes_lse = p.softmax_lse != nullptr && thread_index() % 4 == 0;
+    const bool writes_lse = p.softmax_lse != nullptr && thread_index() % kQuad == 0;
     SPLITQ_UNROLL
     for (int m = 0; m < kTiles; ++m) {
       SPLITQ_UNROLL
       for (int h = 0; h < 2; ++h) {
         const QueryRow row = row_at(m, h);
-        float sum = quad_sum(state.sum[m][h]);
+        const float highest = state.max[m][h];
+        const float sum = lanes_sum<kQuad>(state.sum[m][h]);
+        const float share = sum == 0.0f ? 0.0f : ex2_approx_ftz(left_out(highest, p.unit, state.large));
+        const float sink =
+            p.sink != nullptr && row.query >= 0 ? ld_global(p.sink + row.head * p.sink_stride) : kMinusInfinity;
         // From here on in natural logits: softmax_lse is rounded as few times as can be.
-        float reference = state.max[m][h] == kMinusInfinity ? 0.0f : state.max[m][h] * logit;
-        float share = sum == 0.0f ? 0.0f : ex2_approx_ftz(left_out(state.max[m][h], p.unit, state.large));
-        sum *= share;
-        if (p.sink != nullptr && row.query >= 0) {
-          const float given = ld_global(p.sink + row.head * p.sink_stride);
-          if (given != kMinusInfinity) {
-            const float sink = bounded(given, kLargestLogit * kLn2);
-            const float higher = sum == 0.0f || sink > reference ? sink : reference;
-            const float shift = sum == 0.0f ? 0.0f : ex2_approx_ftz((reference - higher) * kLog2e);
-            share *= shift;
-            sum = sum * shift + ex2_approx_ftz((sink - higher) * kLog2e);
-            reference = higher;
-          }
-        }
-        float inverse = sum == 0.0f ? 0.0f : share / sum;
-        if constexpr (C.dropout) inverse *= p.dropout_factor;
+        RowEnd end = end_row(sum * share, share, highest == kMinusInfinity ? 0.0f : highest * logit, sink);
+        if constexpr (C.dropout) end.factor *= p.dropout_factor;
+        const bool unused = C.indexed && row.query < 0;
+        if (unused) end.softmax_lse = kMinusInfinity;
         SPLITQ_UNROLL
-        for (int d = 0; d < kOutColumns; ++d) out[m][d][2 * h] *= inverse, out[m][d][2 * h + 1] *= inverse;
-        if constexpr (C.indexed) {
-          if (row.query < 0) clear_row(m, h, sum);
+        for (int d = 0; d < kOutColumns; ++d) {
+          SPLITQ_UNROLL
+          for (int i = 2 * h; i < 2 * h + 2; ++i) out[m][d][i] = unused ? 0.0f : out[m][d][i] * end.factor;
         }
         const int number = row_number(m, h);
-        if (writes_lse && number < written_rows()) {
-          const i64 at = sequence * p.lse_stride.batch + row.head * p.lse_stride.head +
-                         (q_begin + query_of(number)) * p.lse_stride.row;
-          st_global(p.softmax_lse + at, sum == 0.0f ? kMinusInfinity : fma_rn(lg2_approx(sum), kLn2, reference));
+        if (writes_lse && number < rows.written()) {
+          st_global(p.softmax_lse + rows.offset(p.lse_stride, number), end.softmax_lse);
         }
       }
     }
@@ -306,13 +212,12 @@ struct Forward {
     }
     bar_sync();
     constexpr int kChunks = C.head_dim_v / kChunk;
-    u16* data = static_cast<u16*>(p.out) + sequence * p.out_stride.batch + q_begin * p.out_stride.row;
     for (int i = static_cast<int>(thread_index()); i < C.tile_m * kChunks; i += C.threads()) {
-      const int row = first_row + i / kChunks;
+      const int row = rows.first_row + i / kChunks;
       const int column = i % kChunks * kChunk;
-      if (row >= written_rows() || (C.padded && column >= p.head_dim_v)) continue;
+      if (row >= rows.written() || (C.padded && column >= p.head_dim_v)) continue;
       const V4 chunk = ld_shared_v4(tile.address(i / kChunks, column));
-      u16* to = data + query_of(row) * p.out_stride.row + head_of(row) * p.out_stride.head + column;
+      u16* to = static_cast<u16*>(p.out) + rows.offset(p.out_stride, row) + column;
       if constexpr (C.aligned) {
         st_global_v4(to, chunk);
       } else {
@@ -325,7 +230,7 @@ struct Forward {
   }
 
   SPLITQ_DEVICE void run() {
-    if (!place()) return;
+    if (!rows.place(block_index_x(), C.tile_m, C.pack_group)) return;
     constexpr SmemLayout kSmem = smem_layout(C);
     q_tile.base = shared_base() + kSmem.q;
     k_tile.base = shared_base() + kSmem.k;
@@ -337,17 +242,18 @@ struct Forward {
       for (int d = 0; d < kOutColumns; ++d) out[m][d][0] = out[m][d][1] = out[m][d][2] = out[m][d][3] = 0.0f;
     }
 
-    const int last_row = (first_row + C.tile_m < row_count() ? first_row + C.tile_m : row_count()) - 1;
-    const int first_query = query_of(first_row), last_query = query_of(last_row);
-    const int begin = visible_begin(first_query) / C.tile_n * C.tile_n;
-    const int end = first_row < row_count() ? visible_end(last_query) : 0;
+    const int first_row = rows.first_row;
+    const int last_row = (first_row + C.tile_m < rows.count() ? first_row + C.tile_m : rows.count()) - 1;
+    const int first_query = rows.query_of(first_row), last_query = rows.query_of(last_row);
+    const int begin = rows.visible_begin(first_query) / C.tile_n * C.tile_n;
+    const int end = first_row < rows.count() ? rows.visible_end(last_query) : 0;
     const int column = static_cast<int>(thread_index() % 4) * 2;
 
     const auto own_row = [&](int m, int h) { return row_at(m, h); };
 
     // Keys that all rows of the tile see: a tile of keys inside them needs no mask.
-    const int all_begin = visible_begin(last_query);
-    const int all_end = visible_end(first_query);
+    const int all_begin = rows.visible_begin(last_query);
+    const int all_end = rows.visible_end(first_query);
     const int tiles = end > begin ? (end - begin + C.tile_n - 1) / C.tile_n : 0;
     int j0 = begin + (tiles - 1) * C.tile_n;
 
@@ -359,12 +265,12 @@ struct Forward {
     const auto logits = [&] {
       const bool some_hidden = j0 + C.tile_n > all_end || j0 < all_begin;
       if (some_hidden || C.transformed() || C.mask) {
-        to_logits<Config, C, kFp16>(p, sequence, own_row, off, j0 + column, some_hidden, s);
+        to_logits<C.element>(p, kSteps, rows.sequence, own_row, rows.off, j0 + column, some_hidden, s);
       }
     };
     const auto weights = [&] {
       softmax();
-      if constexpr (C.dropout) drop(p, sequence, own_row, j0 + column, s);
+      if constexpr (C.dropout) drop(p, rows.sequence, own_row, j0 + column, s);
     };
     if (tiles > 0) copy_k(j0, 0);
     if (tiles > 0 && C.stages == 2) copy_v(j0, 0);

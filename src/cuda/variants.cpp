@@ -9,7 +9,8 @@ namespace splitq::cuda {
 namespace {
 
 constexpr std::array<int, 7> kHeadDims{32, 64, 96, 128, 160, 192, 256};
-constexpr int kTuring = 75;  // has no bf16
+constexpr int kTuring = 75;              // has no bf16
+constexpr std::int64_t kWide = 1 << 10;  // a head size of the general kernels
 
 using Config = sm80::Config;
 
@@ -37,8 +38,13 @@ std::vector<KernelSpec> variants(const std::string& architecture) {
   if (!max_shared_bytes(architecture, &shared_bytes).ok()) return out;
   const gpu::Target target(shared_bytes, compute_capability(architecture));
   const bool has_bf16 = target.compute_capability > kTuring;
-  for (const sm80::Element element : {sm80::Element::kFp16, sm80::Element::kBf16}) {
-    if (element == sm80::Element::kBf16 && !has_bf16) continue;
+  for (const Element element : {Element::kFp32, Element::kFp16, Element::kBf16}) {
+    for (const std::int64_t head_dim_v : {std::int64_t{1}, kWide}) {
+      out.push_back(kernel_spec(gpu::forward_kernel(gpu::general_config(element, head_dim_v)), architecture));
+    }
+  }
+  for (const Element element : {Element::kFp16, Element::kBf16}) {
+    if (element == Element::kBf16 && !has_bf16) continue;
     for (const int head_dim : kHeadDims) {
       for (const auto& option : kOptions) {
         Config config{.element = element, .head_dim = head_dim, .head_dim_v = head_dim};

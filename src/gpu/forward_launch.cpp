@@ -6,25 +6,29 @@
 #include <limits>
 
 #include "gpu/tiles.hpp"
-#include "problem/names.hpp"
 
 namespace splitq::gpu {
 namespace {
 
 constexpr std::int64_t kMaxHeadDim = 256;
+constexpr int kFirstWithBf16 = 80;
 constexpr std::int64_t kFewQueries = 64;  // half a tile
 constexpr double kLog2e = 1.4426950408889634;
 
-/// (B, S, H, D), or packed (rows, H, D).
+Element element(DType dtype) {
+  return dtype == DType::kFp32 ? Element::kFp32 : dtype == DType::kFp16 ? Element::kFp16 : Element::kBf16;
+}
+
+/// (B, S, H, D), (pages, page_size, H, D), or packed (rows, H, D).
 TensorStrides row_strides(const TensorView& t) {
-  if (t.rank == 3) return {0, t.strides[0], t.strides[1]};
-  return {t.strides[0], t.strides[1], t.strides[2]};
+  if (t.rank == 3) return {0, t.strides[0], t.strides[1], t.strides[2]};
+  return {t.strides[0], t.strides[1], t.strides[2], t.strides[3]};
 }
 
 /// (B, H, S), or packed (H, rows).
 TensorStrides lse_strides(const TensorView& t) {
-  if (t.rank == 2) return {0, t.strides[1], t.strides[0]};
-  return {t.strides[0], t.strides[2], t.strides[1]};
+  if (t.rank == 2) return {0, t.strides[1], t.strides[0], 0};
+  return {t.strides[0], t.strides[2], t.strides[1], 0};
 }
 
 BroadcastStrides broadcast_strides(const TensorView& t) {
@@ -32,7 +36,12 @@ BroadcastStrides broadcast_strides(const TensorView& t) {
   return {stride(0), stride(1), stride(2), stride(3)};
 }
 
-IndexArray index_array(const TensorView& t) { return {t.data, t.dtype == DType::kInt64 ? 1 : 0}; }
+/// Along the last dimension.
+IndexArray index_array(const TensorView& t) {
+  IndexArray a{};
+  if (t.given()) a.stride = t.strides[t.rank - 1], a.wide = t.dtype == DType::kInt64 ? 1 : 0;
+  return a;
+}
 
 /// Every row begins at a multiple of 16 bytes, and ends at one.
 bool aligned(const TensorView& t) {
@@ -57,6 +66,7 @@ void set_pointers(const Tensors& t, ForwardParams* p) {
   p->sink = static_cast<const float*>(t.sink.data);
   p->cu_seqlens_q.data = t.cu_seqlens_q.data, p->cu_seqlens_k.data = t.cu_seqlens_k.data;
   p->seqlens_q.data = t.seqlens_q.data, p->seqlens_k.data = t.seqlens_k.data;
+  p->block_table.data = t.block_table.data;
 }
 
 /// Head sizes that there are kernels for: multiples of 32, and of 64 above 192.
@@ -68,45 +78,24 @@ int round_up(std::int64_t head_dim) {
 /// Can the running maximum be kept in scores? Not where a scale turns their order around, or has no ordinary reciprocal.
 bool keeps_order(double scale) { return scale > 0x1p-100 && scale < 0x1p+100; }
 
-Status check_rows(const char* name, const TensorView& t) {
-  const int last = t.rank - 1;
-  if (t.strides[last] == 1 || t.shape[last] == 1) return {};
-  return Status::unsupported(
-      fmt::format("{}: stride {} of the last dimension; must be 1 on a GPU", name, t.strides[last]));
+bool dense_rows(const TensorView& t) { return t.strides[t.rank - 1] == 1; }
+
+/// Is there a kernel with matrix instructions?
+bool has_sm80_kernel(const Problem& problem, const Tensors& t, const Target& target) {
+  const bool has_type =
+      problem.dtype == DType::kFp16 || (problem.dtype == DType::kBf16 && target.compute_capability >= kFirstWithBf16);
+  return has_type && problem.head_dim <= kMaxHeadDim && problem.head_dim_v <= kMaxHeadDim && !problem.paged() &&
+         dense_rows(t.q) && dense_rows(t.k) && dense_rows(t.v) && dense_rows(t.out);
 }
 
-Status check_index(const char* name, const TensorView& t) {
-  if (!t.given() || t.strides[0] == 1 || t.shape[0] <= 1) return {};
-  return Status::unsupported(fmt::format("{}: stride {}; must be 1 on a GPU", name, t.strides[0]));
-}
-
-Status check_supported(const Problem& problem, const Tensors& t) {
-  if (problem.dtype != DType::kFp16 && problem.dtype != DType::kBf16) {
-    return Status::unsupported(fmt::format("q: {}; must be fp16 or bf16 on a GPU", to_string(problem.dtype)));
-  }
-  for (const auto& [dim_name, dim] : {std::pair{"D", problem.head_dim}, {"Dv", problem.head_dim_v}}) {
-    if (dim > kMaxHeadDim) {
-      return Status::unsupported(fmt::format("{}: {}; must be at most {} on a GPU", dim_name, dim, kMaxHeadDim));
-    }
-  }
-  if (problem.paged()) return Status::unsupported("block_table: pages are not computed on a GPU");
-  SPLITQ_TRY(check_rows("q", t.q));
-  SPLITQ_TRY(check_rows("k", t.k));
-  SPLITQ_TRY(check_rows("v", t.v));
-  SPLITQ_TRY(check_rows("out", t.out));
-  SPLITQ_TRY(check_index("cu_seqlens_q", t.cu_seqlens_q));
-  SPLITQ_TRY(check_index("cu_seqlens_k", t.cu_seqlens_k));
-  SPLITQ_TRY(check_index("seqlens_q", t.seqlens_q));
-  return check_index("seqlens_k", t.seqlens_k);
-}
-
-/// Kernels count rows, keys and blocks in 32 bits.
-Status check_counts(const Problem& problem, const sm80::Config& config, std::int64_t blocks) {
+/// Kernels count rows, keys, pages and blocks in 32 bits.
+Status check_counts(const Problem& problem, const ForwardLaunch& launch) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  const std::int64_t rows = problem.max_seqlen_q * (config.pack_group ? problem.group() : 1);
-  for (const auto& [what, count] : {std::pair{"Sq", rows + config.tile_m},
-                                    {"Sk", problem.max_seqlen_k + config.tile_n},
-                                    {"blocks", blocks},
+  constexpr std::int64_t kLargestTile = 1024;  // a tile may reach past the end
+  for (const auto& [what, count] : {std::pair{"Sq * Hq / Hkv", problem.max_seqlen_q * problem.group() + kLargestTile},
+                                    {"Sk", problem.max_seqlen_k + kLargestTile},
+                                    {"pages", problem.paged() ? problem.tensors.k.shape[0] : 0},
+                                    {"blocks", launch.blocks},
                                     {"B * Hq", problem.batch * problem.heads_q}}) {
     if (count > kMost)
       return Status::unsupported(fmt::format("{}: {}; must be at most {} on a GPU", what, count, kMost));
@@ -114,11 +103,13 @@ Status check_counts(const Problem& problem, const sm80::Config& config, std::int
   return {};
 }
 
+std::int64_t tiles(std::int64_t rows, std::int64_t tile) { return (rows + tile - 1) / tile; }
+
 }  // namespace
 
 sm80::Config choose_config(const Problem& problem, const Tensors& t, const Target& target) {
   sm80::Config c{};
-  c.element = problem.dtype == DType::kFp16 ? sm80::Element::kFp16 : sm80::Element::kBf16;
+  c.element = element(problem.dtype);
   c.head_dim = round_up(problem.head_dim), c.head_dim_v = round_up(problem.head_dim_v);
   c.padded = c.head_dim != problem.head_dim || c.head_dim_v != problem.head_dim_v;
   c.aligned = aligned(t);
@@ -137,7 +128,6 @@ sm80::Config choose_config(const Problem& problem, const Tensors& t, const Targe
 
 ForwardParams forward_params(const Problem& problem, const Tensors& t, bool transformed) {
   ForwardParams p{};
-  set_pointers(t, &p);
   p.q_stride = row_strides(t.q), p.k_stride = row_strides(t.k), p.v_stride = row_strides(t.v);
   p.out_stride = row_strides(t.out);
   if (t.softmax_lse.given()) p.lse_stride = lse_strides(t.softmax_lse);
@@ -149,7 +139,7 @@ ForwardParams forward_params(const Problem& problem, const Tensors& t, bool tran
   p.seqlen_q = problem.max_seqlen_q, p.seqlen_k = problem.max_seqlen_k;
   p.window_left = problem.window_left, p.window_right = problem.window_right;
 
-  p.scale = static_cast<float>(problem.scale);
+  p.scale = static_cast<float>(problem.scale), p.wide_scale = problem.scale;
   p.unit = static_cast<float>(transformed ? kLog2e : problem.scale * kLog2e);
   p.softcap = static_cast<float>(problem.softcap);
   if (t.alibi_slopes.given()) {
@@ -167,24 +157,44 @@ ForwardParams forward_params(const Problem& problem, const Tensors& t, bool tran
   p.dropout_factor = static_cast<float>(1.0 / (1.0 - problem.dropout));
   p.cu_seqlens_q = index_array(t.cu_seqlens_q), p.cu_seqlens_k = index_array(t.cu_seqlens_k);
   p.seqlens_q = index_array(t.seqlens_q), p.seqlens_k = index_array(t.seqlens_k);
+  p.page_size = static_cast<int>(problem.page_size);
+  p.block_table = index_array(t.block_table);
+  if (problem.paged()) p.block_table_sequence_stride = t.block_table.strides[0];
+  set_pointers(t, &p);
   return p;
+}
+
+general::Config choose_config(const Problem& problem) {
+  return general_config(element(problem.dtype), problem.head_dim_v);
 }
 
 std::int64_t forward_blocks(const Problem& problem, const sm80::Config& config) {
   const std::int64_t rows = problem.max_seqlen_q * (config.pack_group ? problem.group() : 1);
   const std::int64_t heads = config.pack_group ? problem.heads_kv : problem.heads_q;
-  return (rows + config.tile_m - 1) / config.tile_m * heads * problem.batch;
+  return tiles(rows, config.tile_m) * heads * problem.batch;
+}
+
+std::int64_t forward_blocks(const Problem& problem, const general::Config& config) {
+  return tiles(problem.max_seqlen_q * problem.group(), config.tile_m()) * problem.heads_kv * problem.batch *
+         tiles(problem.head_dim_v, config.block_columns());
 }
 
 Status make_forward_launch(const Problem& problem, const Tensors& tensors, const Target& target,
                            ForwardLaunch* launch) {
-  SPLITQ_TRY(check_supported(problem, tensors));
-  const sm80::Config config = choose_config(problem, tensors, target);
-  static_cast<Kernel&>(*launch) = forward_kernel(config);
-  launch->params = forward_params(problem, tensors, config.transformed());
-  launch->blocks = forward_blocks(problem, config);
-  launch->aligned = config.aligned;
-  return check_counts(problem, config, launch->blocks);
+  const auto take = [&](const auto& config, bool transformed) {
+    static_cast<Kernel&>(*launch) = forward_kernel(config);
+    launch->params = forward_params(problem, tensors, transformed);
+    launch->blocks = forward_blocks(problem, config);
+  };
+  if (has_sm80_kernel(problem, tensors, target)) {
+    const sm80::Config config = choose_config(problem, tensors, target);
+    take(config, config.transformed());
+    launch->aligned = config.aligned;
+  } else {
+    take(choose_config(problem), true);
+    launch->aligned = false;
+  }
+  return check_counts(problem, *launch);
 }
 
 bool move_to(const Tensors& tensors, ForwardLaunch* launch) {

@@ -1,4 +1,4 @@
-// A forward as the GPU kernels take it: which configuration of the sm80 family, how many blocks, and its parameters.
+// A forward as the GPU kernels take it: which kernel, how many blocks, and its parameters.
 // For a GPU and the emulator alike.
 #pragma once
 
@@ -25,13 +25,16 @@ Status make_forward_launch(const Problem& problem, const Tensors& tensors, const
 /// aligned than the kernel wants: such a call needs a launch of its own.
 bool move_to(const Tensors& tensors, ForwardLaunch* launch);
 
-/// Configuration for a problem that the family computes, at the addresses of these tensors.
+/// The sm80 configuration for a problem that the family computes, at the addresses of these tensors.
 sm80::Config choose_config(const Problem& problem, const Tensors& tensors, const Target& target);
+/// The general kernel's, for any problem.
+general::Config choose_config(const Problem& problem);
 
-/// `transformed`: the configuration's, which decides where the scale is multiplied in.
+/// `transformed`: the configuration's, which decides where the scale is multiplied in; the general kernel's is true.
 ForwardParams forward_params(const Problem& problem, const Tensors& tensors, bool transformed);
 
-/// One block for each tile of queries, head and sequence.
+/// One block for each tile of queries, head and sequence (and, in the general kernel, part of Dv).
 std::int64_t forward_blocks(const Problem& problem, const sm80::Config& config);
+std::int64_t forward_blocks(const Problem& problem, const general::Config& config);
 
 }  // namespace splitq::gpu

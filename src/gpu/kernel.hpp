@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 
+#include "general/config.hpp"
 #include "sm80/config.hpp"
 
 namespace splitq::gpu {
@@ -17,8 +18,10 @@ struct Kernel {
 };
 
 Kernel forward_kernel(const sm80::Config& config);
+Kernel forward_kernel(const general::Config& config);
 
 /// As C++: what differs from the defaults, field by field.
 std::string to_string(const sm80::Config& config);
+std::string to_string(const general::Config& config);
 
 }  // namespace splitq::gpu

@@ -1,9 +1,11 @@
-// Tile sizes of the sm80 family: one table for the plan, and for the list of kernels that are checked and packed.
+// Tile sizes of the kernel families: one table for the plan, and for the list of kernels that are checked and packed.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
+#include "general/config.hpp"
 #include "sm80/config.hpp"
 
 namespace splitq::gpu {
@@ -35,6 +37,14 @@ constexpr sm80::Config with_tiles(sm80::Config config, const Target& target) {
   const auto fits = [&] { return static_cast<std::size_t>(sm80::smem_layout(config).bytes) <= target.shared_bytes; };
   if (!fits()) config.stages = 1;
   while (!fits() && config.tile_n > kSmallest) config.tile_n /= 2;
+  return config;
+}
+
+/// The general kernel for a type and a head size of v.
+constexpr general::Config general_config(Element element, std::int64_t head_dim_v) {
+  general::Config config{.element = element};
+  // Wide values: as many accumulators, in fewer rows, so that fewer blocks compute the same scores.
+  if (head_dim_v > config.block_columns()) config.warp_rows /= 2, config.columns *= 2;
   return config;
 }
 

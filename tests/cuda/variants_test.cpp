@@ -14,8 +14,8 @@ namespace {
 
 TEST(Sm80, OnlyWhatDiffersIsNamed) {
   EXPECT_EQ(gpu::to_string(sm80::Config{}), "splitq::sm80::Config{}");
-  EXPECT_EQ(gpu::to_string(sm80::Config{.element = sm80::Element::kFp16, .head_dim = 64, .banded = true}),
-            "splitq::sm80::Config{.element = splitq::sm80::Element::kFp16, .head_dim = 64, .banded = true}");
+  EXPECT_EQ(gpu::to_string(sm80::Config{.element = Element::kFp16, .head_dim = 64, .banded = true}),
+            "splitq::sm80::Config{.element = splitq::Element::kFp16, .head_dim = 64, .banded = true}");
 }
 
 TEST(Sm80, VariantsAreDistinctAndFitTheArchitecture) {

@@ -1,4 +1,4 @@
-// A forward kernel of the sm80 family in the emulator, on a case's tensors, launched as a GPU's is.
+// A forward kernel in the emulator, on a case's tensors, launched as a GPU's is.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -59,24 +59,28 @@ inline void expect_fits(const Config& kernel, Config chosen) {
 
 inline constexpr std::size_t kSharedBytes = std::size_t{163} << 10;  // sm_80
 
-/// Runs the kernel `runs` times in either completion mode, each in another interleaving: all clean, all with the same bits.
-template <Config kConfig>
-void emulate(CallTensors& call, int runs = 1) {
+/// A call as the host sees it.
+struct Described {
   Problem problem;
-  const Status status = make_problem(call.forward(), call.options, &problem);
-  ASSERT_TRUE(status.ok()) << status.message;
-  const Tensors tensors = gather(call.forward(), call.options);
-  gpu::ForwardLaunch chosen;
-  const Status supported = gpu::make_forward_launch(problem, tensors, kSharedBytes, &chosen);
-  ASSERT_TRUE(supported.ok()) << supported.message;
-  expect_fits(kConfig, gpu::choose_config(problem, tensors, kSharedBytes));
-  const ForwardParams params = gpu::forward_params(problem, tensors, kConfig.transformed());
+  Tensors tensors;
+};
 
-  emulator::Launch launch{.grid = {static_cast<unsigned>(gpu::forward_blocks(problem, kConfig)), 1, 1},
-                          .threads = static_cast<unsigned>(kConfig.threads()),
-                          .shared_bytes = static_cast<std::size_t>(sm80::smem_layout(kConfig).bytes)};
-  for_each_tensor(tensors, [&](const char* name, const TensorView& t) {
-    const bool written = t.data == tensors.out.data || t.data == tensors.softmax_lse.data;
+inline void describe(CallTensors& call, Described* d) {
+  const Status status = make_problem(call.forward(), call.options, &d->problem);
+  ASSERT_TRUE(status.ok()) << status.message;
+  d->tensors = gather(call.forward(), call.options);
+}
+
+/// Launches `kernel` `runs` times in either completion mode, each in another interleaving: all clean, all with the same bits.
+template <class Config, class Kernel>
+void emulate(CallTensors& call, const Described& d, const Config& config, bool transformed, int runs, Kernel kernel) {
+  const ForwardParams params = gpu::forward_params(d.problem, d.tensors, transformed);
+  const gpu::Kernel shape = gpu::forward_kernel(config);
+  emulator::Launch launch{.grid = {static_cast<unsigned>(gpu::forward_blocks(d.problem, config)), 1, 1},
+                          .threads = shape.threads,
+                          .shared_bytes = shape.shared_bytes};
+  for_each_tensor(d.tensors, [&](const char* name, const TensorView& t) {
+    const bool written = t.data == d.tensors.out.data || t.data == d.tensors.softmax_lse.data;
     if (t.given()) launch.memory.push_back(range_of(name, t, written));
   });
 
@@ -85,7 +89,7 @@ void emulate(CallTensors& call, int runs = 1) {
     for (const auto completion : {emulator::Completion::kAtOnce, emulator::Completion::kLate}) {
       launch.completion = completion;
       launch.seed = next_seed();
-      const emulator::Report report = emulator::run(launch, [&] { sm80::forward<kConfig>(params); });
+      const emulator::Report report = emulator::run(launch, [&] { kernel(params); });
       ASSERT_TRUE(report.clean()) << report.to_string() << "\n(interleaving from " << launch.seed << ")";
       if (!out.empty()) {
         EXPECT_TRUE(out == call.out.bytes()) << "the order of threads shows in out";
@@ -94,6 +98,19 @@ void emulate(CallTensors& call, int runs = 1) {
       out = call.out.bytes(), softmax_lse = call.softmax_lse.bytes();
     }
   }
+}
+
+template <Config kConfig>
+void emulate(CallTensors& call, int runs = 1) {
+  Described d;
+  describe(call, &d);
+  if (::testing::Test::HasFatalFailure()) return;
+  gpu::ForwardLaunch launch;
+  const Status supported = gpu::make_forward_launch(d.problem, d.tensors, kSharedBytes, &launch);
+  ASSERT_TRUE(supported.ok()) << supported.message;
+  ASSERT_EQ(launch.header, "sm80/forward.hpp");
+  expect_fits(kConfig, gpu::choose_config(d.problem, d.tensors, kSharedBytes));
+  emulate(call, d, kConfig, kConfig.transformed(), runs, sm80::forward<kConfig>);
 }
 
 /// The kernel gives the oracle's answer.
