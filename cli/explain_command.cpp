@@ -1,4 +1,4 @@
-// explain: the plan of a problem given by its shapes, or why there is none.
+// explain: the plan of a problem given by its shapes, or why there is none; and what a run of it in the emulator counts.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,16 +11,22 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "count.hpp"
 #include "flags.hpp"
 #include "tensor.hpp"
 
 namespace splitq::cli {
 namespace {
 
-/// Views of tensors that are described and never read: each has addresses of its own, and no memory.
+/// Views of tensors that are described and never read: each has addresses of its own, and no memory. Or tensors of random
+/// numbers, where they are to be computed with.
 class DescribedTensors {
  public:
   TensorView operator()(const char* name, DType dtype, const std::vector<std::int64_t>& shape) {
+    if (filled_) {
+      tensors_.push_back(random_tensor(name, dtype, shape, static_cast<unsigned>(tensors_.size())));
+      return tensors_.back().view;
+    }
     TensorView view;
     std::int64_t bytes = 0, next = 0;
     if (!contiguous_view(reinterpret_cast<void*>(next_), dtype, shape, &view, &bytes) ||
@@ -30,11 +36,14 @@ class DescribedTensors {
     next_ = next / kAlignment * kAlignment + kAlignment;
     return view;
   }
+  void fill() { filled_ = true; }
 
  private:
   static constexpr std::int64_t kAlignment = 4096;
   static constexpr std::int64_t kEnd = std::int64_t{1} << 62;
   std::int64_t next_ = kAlignment;
+  bool filled_ = false;
+  std::vector<Tensor> tensors_;
 };
 
 class ExplainCommand {
@@ -67,18 +76,21 @@ class ExplainCommand {
     app.add_flag("--dsink", dsink_, "With the gradient of the sinks")->needs("--sink", "--backward")->group(kComputed);
     app.add_flag("--lse", lse_, "With the log-sum-exp as a result")->group(kComputed);
     execution_flags_.add_to(app);
+    app.add_flag("--count", count_, "Run it in the emulator on random numbers, and print what that counts")
+        ->group("Where it runs");
     app.add_flag("--json", json_, "Print JSON");
   }
 
   void run() {
     const Execution execution = execution_flags_.execution();
     try {
+      if (count_) check_countable(execution);
       describe();
       if (execution.device.kind == DeviceKind::kCuda) place(execution.device);
-      const Plan made =
-          backward_ ? plan(tensors_, options_, execution)
-                    : plan(ForwardTensors{tensors_.q, tensors_.k, tensors_.v, tensors_.out, tensors_.softmax_lse},
-                           options_, execution);
+      const BackwardTensors& t = tensors_;
+      const ForwardTensors forward{t.q, t.k, t.v, t.out, t.softmax_lse};
+      const Plan made = backward_ ? plan(tensors_, options_, execution) : plan(forward, options_, execution);
+      if (count_) counters_ = count(forward, options_);
       print(made);
     } catch (const std::runtime_error& error) {
       // For a program the refusal is an answer like any other; the exit status tells them apart.
@@ -116,11 +128,22 @@ class ExplainCommand {
     }
   }
 
+  void check_countable(const Execution& execution) const {
+    if (execution.device.kind != DeviceKind::kEmulator) throw Error("--count: given without --device emulator");
+    const double products = static_cast<double>(batch_) * static_cast<double>(heads_) * static_cast<double>(seqlen_q_) *
+                            static_cast<double>(seqlen_k_.value_or(seqlen_q_)) * static_cast<double>(head_dim_);
+    if (products > kMostProducts) {
+      throw Error(fmt::format("--count: a problem of {:.1e} products of q and k; at most {:.1e} are emulated", products,
+                              kMostProducts));
+    }
+  }
+
   void describe() {
     const std::int64_t seqlen_k = seqlen_k_.value_or(seqlen_q_), heads_kv = heads_kv_.value_or(heads_);
     const std::int64_t head_dim_v = head_dim_v_.value_or(head_dim_);
     const DType dtype = parse_dtype(dtype_);
-    DescribedTensors tensor;
+    DescribedTensors& tensor = described_;
+    if (count_) tensor.fill();
     options_ = option_flags_.options();
 
     const auto rows = [&](const char* name, bool packed, std::int64_t seqlen, std::int64_t heads, std::int64_t dim) {
@@ -204,6 +227,7 @@ class ExplainCommand {
   void print(const Plan& made) const {
     if (!json_) {
       fmt::print("{}", made.describe());
+      if (count_) fmt::print("\n{}", counters_text(counters_));
       return;
     }
     nlohmann::ordered_json json{{"supported", true},
@@ -212,19 +236,23 @@ class ExplainCommand {
                                 {"plan", nlohmann::ordered_json::array()}};
     std::istringstream lines(made.describe());
     for (std::string line; std::getline(lines, line);) json["plan"].push_back(line);
+    if (count_) json["counters"] = counters_;
     fmt::print("{}\n", json.dump(2));
   }
 
+  static constexpr double kMostProducts = 1e10;  // some minutes
   static constexpr std::int64_t kMaxIndexSize = std::int64_t{1} << 26;
 
   std::int64_t batch_ = 1, seqlen_q_ = 0, heads_ = 1, head_dim_ = 0, page_size_ = 0;
   std::optional<std::int64_t> seqlen_k_, heads_kv_, head_dim_v_;
   std::string dtype_ = "fp32";
   bool packed_ = false, backward_ = false, bias_ = false, mask_ = false, alibi_ = false, sink_ = false;
-  bool dbias_ = false, dsink_ = false, lse_ = false, json_ = false;
+  bool dbias_ = false, dsink_ = false, lse_ = false, count_ = false, json_ = false;
   OptionFlags option_flags_;
   ExecutionFlags execution_flags_;
 
+  DescribedTensors described_;
+  nlohmann::ordered_json counters_;
   BackwardTensors tensors_;
   Options options_;
   std::vector<std::vector<std::int64_t>> indices_;

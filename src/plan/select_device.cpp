@@ -21,8 +21,8 @@ Status choose_device(const Problem& problem, const Execution& execution, Device*
   *device = asked.kind == DeviceKind::kAuto ? lies : asked;
   const Device reads = device->kind == DeviceKind::kCuda ? *device : Device{};
   if (lies == reads) return {};
-  return Status::invalid(fmt::format("device: {}; must be auto or {}, as q is on {}", to_string(asked),
-                                     lies.kind == DeviceKind::kCpu ? "cpu or emulator" : to_string(lies),
+  return Status::invalid(fmt::format("device: {}; must be auto{}, as q is on {}", to_string(asked),
+                                     lies.kind == DeviceKind::kCpu ? ", cpu or emulator" : " or " + to_string(lies),
                                      to_string(lies)));
 }
 

@@ -16,23 +16,9 @@ constexpr DeviceSet kGpu = device_bit(DeviceKind::kCuda) | device_bit(DeviceKind
 constexpr DeviceSet kAll = kCpu | kGpu;
 constexpr std::array kDevices = {DeviceKind::kCpu, DeviceKind::kCuda, DeviceKind::kEmulator};
 
-constexpr std::int64_t kLargestTile = 256;
-
-bool has_gaps(const Problem& p) {
-  const auto& t = p.tensors;
-  const auto gap = [](const TensorInfo& x) { return x.given() && x.strides[x.rank - 1] != 1; };
-  return gap(t.q) || gap(t.k) || gap(t.v) || gap(t.out) || gap(t.cu_seqlens_q) || gap(t.cu_seqlens_k) ||
-         gap(t.seqlens_q) || gap(t.seqlens_k);
-}
-
 constexpr Feature kFeatures[] = {
-    {"fp32", "as type of q, k, v, out and their gradients", kCpu, kCpu,
-     [](const Problem& p) { return p.dtype == DType::kFp32; }},
-    {"fp16, bf16", "the same; accumulation in fp32", kAll, kCpu,
-     [](const Problem& p) { return p.dtype != DType::kFp32; }},
-    {"head_dim > 256", "also head_dim_v; smaller ones may be any number", kCpu, kCpu,
-     [](const Problem& p) { return p.head_dim > kLargestTile || p.head_dim_v > kLargestTile; }},
-    {"strides", "of the last dimension of q, k, v or out, or of index tensors, other than 1", kCpu, kCpu, has_gaps},
+    {"fp32, fp16, bf16", "types of q, k, v, out and their gradients; accumulation in fp32", kAll, kCpu,
+     [](const Problem&) { return true; }},
     {"head_dim != head_dim_v", "v may have another head size than q and k", kAll, kCpu,
      [](const Problem& p) { return p.head_dim != p.head_dim_v; }},
     {"heads_q > heads_kv", "grouped-query and multi-query attention: heads_kv divides heads_q", kAll, kCpu,
@@ -61,7 +47,7 @@ constexpr Feature kFeatures[] = {
      [](const Problem& p) { return p.packed_q() || p.packed_k(); }},
     {"seqlens_q, seqlens_k", "used lengths: what lies past them is never read into a result", kAll, kCpu,
      [](const Problem& p) { return p.tensors.seqlens_q.given() || p.tensors.seqlens_k.given(); }},
-    {"block_table", "k and v in pages of any size", kCpu, kNowhere, [](const Problem& p) { return p.paged(); }},
+    {"block_table", "k and v in pages of any size", kAll, kNowhere, [](const Problem& p) { return p.paged(); }},
     {"deterministic", "the same bits for the same call, whatever the number of threads", kAll, kCpu,
      [](const Problem& p) { return p.deterministic; }},
 };

@@ -14,7 +14,7 @@ Context context_of(DeviceId device) { return reinterpret_cast<Context>(static_ca
 Result allocate(DevicePointer* pointer, std::size_t bytes) {
   if (fake().alloc != 0) return fake().alloc;
   *pointer = reinterpret_cast<DevicePointer>(std::malloc(bytes));
-  ++fake().live_allocations;
+  ++fake().live_allocations, ++fake().allocations;
   return 0;
 }
 
@@ -121,6 +121,26 @@ Result cuModuleGetFunction(Function* function, Module, const char*) {
 
 Result cuFuncSetAttribute(Function, FunctionAttribute, int value) {
   fake().dynamic_shared_bytes = value;
+  return 0;
+}
+
+Result cuStreamSynchronize(Stream) {
+  ++fake().waits;
+  return 0;
+}
+
+Result cuEventSynchronize(Event) {
+  ++fake().waits;
+  return 0;
+}
+
+Result cuMemcpyHtoDAsync_v2(DevicePointer, const void*, std::size_t, Stream) {
+  ++fake().copies;
+  return 0;
+}
+
+Result cuMemcpyDtoHAsync_v2(void*, DevicePointer, std::size_t, Stream) {
+  ++fake().copies;
   return 0;
 }
 

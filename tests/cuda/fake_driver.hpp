@@ -21,7 +21,9 @@ struct FakeDriver {
   int pushes = 0, pops = 0;
   int modules = 0;
   int dynamic_shared_bytes = 0;  // that was asked for with cuFuncSetAttribute
-  int live_allocations = 0;
+  int live_allocations = 0, allocations = 0;
+  int waits = 0;   // of the host for the device
+  int copies = 0;  // between host and device
   struct Launch {
     Function function;
     unsigned grid[3], block, shared_bytes;

@@ -36,7 +36,7 @@ TEST(FeaturesTest, TellWhatAProblemUses) {
   Call call(Direction::kForward);
   Problem problem;
   ASSERT_TRUE(call.check(&problem).ok());
-  std::set<std::string> expected = {"fp32", "head_dim != head_dim_v", "heads_q > heads_kv", "softmax_lse"};
+  std::set<std::string> expected = {"fp32, fp16, bf16", "head_dim != head_dim_v", "heads_q > heads_kv", "softmax_lse"};
   EXPECT_EQ(used(problem), expected);
   call.options.causal = true;
   call.options.softcap = 1;
@@ -55,7 +55,7 @@ TEST(FeaturesTest, ADeviceThatLacksOneIsNamed) {
   EXPECT_TRUE(check_features(problem, DeviceKind::kCpu).ok());
   const Status status = check_features(problem, DeviceKind::kCuda);
   EXPECT_EQ(status.code, StatusCode::kUnsupported);
-  EXPECT_EQ(status.message, "fp32: given to backward on cuda; may be given to backward on cpu");
+  EXPECT_EQ(status.message, "fp32, fp16, bf16: given to backward on cuda; may be given to backward on cpu");
 }
 
 }  // namespace

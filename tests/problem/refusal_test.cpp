@@ -223,7 +223,8 @@ const Refusal kCombinations[] = {
      },
      "block_table: given without seqlens_k; must come with it or not at all"},
     {"PagedBackward", kBackward, [](Call& c) { c.page(); },
-     "block_table: given to backward on any device; may be given to forward alone, on cpu", StatusCode::kUnsupported},
+     "block_table: given to backward on any device; may be given to forward alone, on cpu, cuda, emulator",
+     StatusCode::kUnsupported},
     {"DbiasAlone", kBackward,
      [](Call& c) {
        c.dbias = c.make(DType::kFp32, {1, 1, 1, kSk});
