@@ -21,12 +21,14 @@ struct Case {
   std::int64_t head_dim = 64;
   bool causal = false;
   bool backward = false;
+  bool gpu = false;
 
   /// One query against a cache is bound by memory: its work is counted in bytes, all other in operations.
   bool decode() const { return seqlen_q == 1; }
   /// Bytes of K and V, or floating-point operations as the FlashAttention-2 paper counts them.
   double work() const;
-  const char* unit() const { return decode() ? "GB/s" : "GFLOP/s"; }
+  const char* unit() const { return decode() ? "GB/s" : gpu ? "TFLOP/s" : "GFLOP/s"; }
+  double rate(double seconds) const { return (gpu && !decode() ? 1e-12 : 1e-9) * work() / seconds; }
   std::int64_t group() const { return heads_q / heads_kv; }
 };
 

@@ -13,6 +13,7 @@ namespace splitq::bench {
 struct Settings {
   int threads = 1;
   std::string python;  // of the PyTorch helper; "" leaves it out
+  Device device{};     // cpu or cuda
 };
 
 class Contestant {
@@ -58,6 +59,8 @@ class NativeContestant : public Contestant {
 /// does, from which it computes P again.
 enum class Kept { kP, kLse };
 std::unique_ptr<Contestant> make_materialised(const Settings& settings, Kept kept);
+/// On a CUDA device. Throws splitq::Error where there is none of that number.
+std::unique_ptr<Contestant> make_splitq_cuda(const Settings& settings);
 std::unique_ptr<Contestant> make_splitq(const Settings& settings, Schedule schedule, std::string name);
 /// Throws std::runtime_error with the reason where the Python has no usable torch.
 std::unique_ptr<Contestant> make_torch(const Settings& settings);
@@ -72,5 +75,7 @@ class Yardstick {
 };
 std::unique_ptr<Yardstick> make_gemm_yardstick(int threads);
 std::unique_ptr<Yardstick> make_read_yardstick(int threads);
+/// torch.matmul 8192^3 in bf16 on the GPU of a contestant from make_torch(), which outlives it.
+std::unique_ptr<Yardstick> make_matmul_yardstick(Contestant& torch);
 
 }  // namespace splitq::bench

@@ -12,7 +12,6 @@
 namespace splitq::bench {
 namespace {
 
-constexpr double kSampleSeconds = 0.03;  // a sample repeats a call until it lasts about so long
 constexpr int kMaxCalls = 1000;
 constexpr auto kPause = std::chrono::milliseconds(2);  // lets the last contestant's threads go to sleep
 
@@ -69,7 +68,7 @@ double extra_bytes_in_child(const Entrant& entrant, const Case& shape) {
 double tolerance(DType dtype) { return dtype == DType::kFp32 ? 1e-4 : dtype == DType::kFp16 ? 5e-3 : 3e-2; }
 
 CaseResult measure(const Case& shape, const std::vector<std::unique_ptr<Contestant>>& contestants, Yardstick* yardstick,
-                   int rounds, const std::function<void()>& step) {
+                   const Sampling& sampling, const std::function<void()>& step) {
   Workload workload = make_workload(shape);
   CaseResult result{shape, yardstick ? yardstick->name() : "", {}, {}};
   std::vector<int> calls(contestants.size(), 0);  // of a sample; 0: does not take part
@@ -99,18 +98,21 @@ CaseResult measure(const Case& shape, const std::vector<std::unique_ptr<Contesta
       reference = std::move(results);
     else
       row.difference = relative_error(results, reference);
-    calls[i] = std::clamp(int(std::ceil(kSampleSeconds / contestant.time(1))), 1, kMaxCalls);
+    double seconds = 0;
+    for (int warm_up = 0; warm_up < sampling.warm_ups; ++warm_up) seconds = contestant.time(1);
+    calls[i] =
+        sampling.sample_seconds == 0 ? 1 : std::clamp(int(std::ceil(sampling.sample_seconds / seconds)), 1, kMaxCalls);
   }
 
   if (yardstick) yardstick->rate();
-  for (int round = 0; round < rounds; ++round, step()) {
+  for (int round = 0; round < sampling.rounds; ++round, step()) {
     if (yardstick) result.yardstick_rates.values.push_back(yardstick->rate());
     for (std::size_t turn = 0; turn < contestants.size(); ++turn) {
       const std::size_t i = (turn + std::size_t(round)) % contestants.size();  // nobody is always first
       if (calls[i] == 0) continue;
       std::this_thread::sleep_for(kPause);
       const double seconds = contestants[i]->time(calls[i]) / calls[i];
-      result.rows[rows[i]].rates.values.push_back(1e-9 * shape.work() / seconds);
+      result.rows[rows[i]].rates.values.push_back(shape.rate(seconds));
     }
   }
   for (std::size_t i = 0; i < contestants.size(); ++i)

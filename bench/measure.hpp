@@ -45,8 +45,15 @@ double extra_bytes_in_child(const Entrant& entrant, const Case& shape);
 /// Largest difference that two right answers may have.
 double tolerance(DType dtype);
 
+/// How often: rounds, each with a sample of every contestant.
+struct Sampling {
+  int rounds = 7;
+  int warm_ups = 1;
+  double sample_seconds = 0.03;  // a sample repeats a call until it lasts about so long; 0: one call
+};
+
 /// One case: `step` is called after each piece of work, rounds + contestants times.
 CaseResult measure(const Case& shape, const std::vector<std::unique_ptr<Contestant>>& contestants, Yardstick* yardstick,
-                   int rounds, const std::function<void()>& step);
+                   const Sampling& sampling, const std::function<void()>& step);
 
 }  // namespace splitq::bench

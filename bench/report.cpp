@@ -19,28 +19,33 @@ constexpr int kBarWidth = 40;
 std::string megabytes(double bytes) { return bytes < 0 ? "?" : fmt::format("{:.1f} MB", bytes * 1e-6); }
 
 bool same_heading(const Case& a, const Case& b) {
-  return a.dtype == b.dtype && a.batch == b.batch && a.heads_q == b.heads_q && a.heads_kv == b.heads_kv &&
+  const bool same_batch = a.gpu && b.gpu ? a.batch * a.seqlen_q == b.batch * b.seqlen_q : a.batch == b.batch;
+  return a.dtype == b.dtype && same_batch && a.heads_q == b.heads_q && a.heads_kv == b.heads_kv &&
          a.head_dim == b.head_dim && a.causal == b.causal && a.backward == b.backward && a.decode() == b.decode();
 }
 
-void print_heading(const Case& c) {
+/// The first that took part: ratios and differences are taken from it.
+const Row* baseline_of(const CaseResult& result) {
+  for (const Row& row : result.rows)
+    if (row.refusal.empty()) return &row;
+  return nullptr;
+}
+
+void print_heading(const Case& c, const CaseResult& result) {
+  const Row* baseline = baseline_of(result);
   const std::string heads = c.group() == 1 ? fmt::format("{}", c.heads_q) : fmt::format("{}/{}", c.heads_q, c.heads_kv);
-  fmt::print("\n{}, {}, head_dim {}, {}, batch {}, heads {}\n",
+  const std::string batch = c.gpu ? fmt::format("{} tokens", c.batch * c.seqlen_q) : fmt::format("batch {}", c.batch);
+  fmt::print("\n{}, {}, head_dim {}, {}, {}, heads {}\n",
              c.decode()   ? "one query against a cache"
              : c.backward ? "backward"
                           : "forward",
-             name_of(c.dtype), c.head_dim, c.causal ? "causal" : "not causal", c.batch, heads);
+             name_of(c.dtype), c.head_dim, c.causal ? "causal" : "not causal", batch, heads);
   fmt::print("{:>7}  {:<21} {:>8} {:>15} {:>9} {:>16} {:>13} {:>11}\n", "seqlen", "contestant", c.unit(), "min..max",
-             c.decode() ? "of read" : "of SGEMM", "vs materialised", "extra memory", "difference");
+             result.yardstick.empty() ? "" : "of " + result.yardstick,
+             baseline ? ("vs " + baseline->contestant).substr(0, 16) : "", "extra memory", "difference");
 }
 
 std::string spread(const Samples& s) { return fmt::format("{:.1f}..{:.1f}", s.min(), s.max()); }
-
-const Row* find(const CaseResult& result, const std::string& contestant) {
-  for (const Row& row : result.rows)
-    if (row.contestant == contestant && row.refusal.empty()) return &row;
-  return nullptr;
-}
 
 nlohmann::json to_json(const Samples& s) {
   if (s.values.empty()) return nullptr;
@@ -85,16 +90,16 @@ std::string processor_name() {
 }
 
 void print_machine(const Machine& m) {
-  fmt::print("splitq {} ({}), {}, {} thread{}\n", version(), m.backend, m.processor, m.threads,
-             m.threads == 1 ? "" : "s");
-  fmt::print("OpenBLAS: {}\nPyTorch: {}\n", m.openblas, m.torch);
+  fmt::print("splitq {} ({}), {}", version(), m.backend, m.processor);
+  if (m.threads > 0) fmt::print(", {} thread{}\nOpenBLAS: {}", m.threads, m.threads == 1 ? "" : "s", m.openblas);
+  fmt::print("\nPyTorch: {}\n", m.torch);
   std::fflush(stdout);
 }
 
 void print_case(const CaseResult& result, const Case* previous) {
   const Case& c = result.shape;
-  if (!previous || !same_heading(c, *previous)) print_heading(c);
-  const Row* baseline = find(result, "materialised");
+  if (!previous || !same_heading(c, *previous)) print_heading(c, result);
+  const Row* baseline = baseline_of(result);
   std::string seqlen = fmt::format("{}", c.seqlen_k);
   for (const Row& row : result.rows) {
     if (!row.refusal.empty()) {

@@ -11,7 +11,7 @@ namespace splitq::bench {
 /// Facts about the run, printed above the table and written into the JSON.
 struct Machine {
   std::string processor;
-  int threads = 0;
+  int threads = 0;       // of the CPU; 0: it is a GPU
   std::string backend;   // of splitq
   std::string openblas;  // its kernel, or why it is missing
   std::string torch;     // its version, or why it is missing

@@ -1,4 +1,4 @@
-// PyTorch's CPU attention: a child process that speaks JSON lines, so that it can take its turn in every round.
+// PyTorch's attention, on the CPU or on a CUDA device: a child process that speaks JSON lines, so that it can take its turn in every round.
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -13,6 +13,7 @@
 
 #include "bench/contestant.hpp"
 #include "peers/torch_sdpa.hpp"
+#include "problem/names.hpp"
 
 namespace splitq::bench {
 namespace {
@@ -22,7 +23,7 @@ using Json = nlohmann::json;
 /// A child whose standard input and output are one socket.
 class Child {
  public:
-  Child(const std::string& python, int threads) {
+  Child(const std::string& python, int threads, const std::string& device) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw std::runtime_error("socketpair failed");
     socket_ = ends[0];
@@ -31,7 +32,8 @@ class Child {
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
     std::string count = std::to_string(threads);
-    const char* arguments[] = {python.c_str(), "-W", "ignore", "-c", kTorchSdpaScript, count.c_str(), nullptr};
+    const char* arguments[] = {python.c_str(),   "-W",          "ignore",       "-c",
+                               kTorchSdpaScript, count.c_str(), device.c_str(), nullptr};
     const int error = posix_spawnp(&pid_, python.c_str(), &actions, nullptr, const_cast<char**>(arguments), environ);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
@@ -105,8 +107,14 @@ class SharedFile {
 
 class TorchContestant final : public Contestant {
  public:
-  explicit TorchContestant(const Settings& settings) : child_(settings.python, settings.threads) {
+  explicit TorchContestant(const Settings& settings)
+      : child_(settings.python, settings.threads, to_string(settings.device)) {
     name_ = "PyTorch " + child_.answer().at("version").get<std::string>();
+    if (settings.device.kind == DeviceKind::kCuda) name_ += " flash";
+  }
+
+  double matmul_seconds(std::int64_t size) {
+    return child_.ask({{"op", "matmul"}, {"size", size}}).at("seconds").get<double>();
   }
 
   std::string name() const override { return name_; }
@@ -186,7 +194,25 @@ class TorchContestant final : public Contestant {
   double extra_bytes_ = -1;
 };
 
+/// A large bf16 product on the GPU.
+class MatmulYardstick final : public Yardstick {
+ public:
+  explicit MatmulYardstick(TorchContestant& torch) : torch_(torch) {}
+  std::string name() const override { return "matmul"; }
+  double rate() override {
+    constexpr std::int64_t kSize = 8192;
+    return 2e-12 * double(kSize) * double(kSize) * double(kSize) / torch_.matmul_seconds(kSize);
+  }
+
+ private:
+  TorchContestant& torch_;
+};
+
 }  // namespace
+
+std::unique_ptr<Yardstick> make_matmul_yardstick(Contestant& torch) {
+  return std::make_unique<MatmulYardstick>(dynamic_cast<TorchContestant&>(torch));
+}
 
 std::unique_ptr<Contestant> make_torch(const Settings& settings) { return std::make_unique<TorchContestant>(settings); }
 

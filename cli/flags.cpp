@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "problem/names.hpp"
 #include "tensor.hpp"
 
 namespace splitq::cli {
@@ -112,23 +113,6 @@ Execution ExecutionFlags::execution() const {
   execution.threads = threads;
   execution.instruction_set = instruction_set;
   return execution;
-}
-
-std::optional<Device> parse_device(const std::string& text) {
-  constexpr std::pair<const char*, DeviceKind> kDevices[] = {{"auto", DeviceKind::kAuto},
-                                                             {"cpu", DeviceKind::kCpu},
-                                                             {"cuda", DeviceKind::kCuda},
-                                                             {"emulator", DeviceKind::kEmulator}};
-  for (const auto& [name, kind] : kDevices) {
-    if (text == name) return Device{kind, 0};
-  }
-  constexpr std::string_view kCuda = "cuda:";
-  if (!text.starts_with(kCuda)) return std::nullopt;
-  int index = 0;
-  const char* end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data() + kCuda.size(), end, index);
-  if (error != std::errc{} || at != end || index < 0) return std::nullopt;
-  return Device{DeviceKind::kCuda, index};
 }
 
 CLI::Option* add_device(CLI::App& app, std::string& device) {

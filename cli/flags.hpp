@@ -32,9 +32,8 @@ struct ExecutionFlags {
   Execution execution() const;
 };
 
-/// --device, and what it names. Nothing: no device.
+/// --device: what parse_device() knows.
 CLI::Option* add_device(CLI::App& app, std::string& device);
-std::optional<Device> parse_device(const std::string& text);
 
 /// --dtype. `help` says what it means to the command.
 CLI::Option* add_dtype(CLI::App& app, std::string& dtype, const std::string& help);

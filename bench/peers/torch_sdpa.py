@@ -1,9 +1,12 @@
-"""PyTorch's scaled_dot_product_attention on the CPU, as a contestant of `splitq bench`.
+"""PyTorch's scaled_dot_product_attention, as a contestant of `splitq bench`: on the CPU, or on a CUDA device with its flash
+backend (its build of FlashAttention-2) forced.
 
 Reads one JSON request a line on stdin and answers each with one JSON line on stdout. Tensors travel through a
-shared file; what is timed is the attention call alone, on contiguous (B, H, S, D) tensors, the layout it prefers.
+shared file; what is timed is the attention call alone, on contiguous (B, H, S, D) tensors, the layout it prefers. On a CUDA
+device events around each call take the time.
 """
 
+import contextlib
 import ctypes
 import json
 import sys
@@ -31,9 +34,56 @@ def peak_during(call):
         return None
 
 
+class Device:
+    """Where it runs, and a clock for what runs there."""
+
+    def __init__(self, torch, name):
+        self.torch, self.name, self.on_cuda = torch, name, name != "cpu"
+        if self.on_cuda:
+            torch.cuda.set_device(name)
+        self.matrices = None
+
+    def kernels(self):
+        if not self.on_cuda:
+            return contextlib.nullcontext()
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        return sdpa_kernel(SDPBackend.FLASH_ATTENTION)
+
+    def seconds(self, call):
+        if not self.on_cuda:
+            start = time.perf_counter()
+            call()
+            return time.perf_counter() - start
+        begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.torch.cuda._sleep(1_000_000)  # while the GPU is busy the launch is queued: no host time between the events
+        begin.record()
+        call()
+        end.record()
+        end.synchronize()
+        return 1e-3 * begin.elapsed_time(end)
+
+    def peak(self, call):
+        if not self.on_cuda:
+            return peak_during(call)
+        self.torch.cuda.synchronize()
+        self.torch.cuda.reset_peak_memory_stats()
+        before = self.torch.cuda.memory_allocated()
+        call()
+        self.torch.cuda.synchronize()
+        return self.torch.cuda.max_memory_allocated() - before
+
+    def matmul_seconds(self, size):
+        if self.matrices is None:
+            self.matrices = [self.torch.randn(size, size, device=self.name, dtype=self.torch.bfloat16) for _ in range(2)]
+            self.torch.matmul(*self.matrices)
+        return self.seconds(lambda: self.torch.matmul(*self.matrices))
+
+
 class Sdpa:
-    def __init__(self, torch, request):
-        self.torch, self.request = torch, request
+    def __init__(self, device, request):
+        torch = device.torch
+        self.torch, self.device, self.request = torch, device, request
         dtype = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[request["dtype"]]
         self.shared = torch.from_file(request["file"], shared=True, size=request["bytes"], dtype=torch.uint8)
         self.dtype, self.backward = dtype, request["backward"]
@@ -58,10 +108,11 @@ class Sdpa:
         return self.shared[place["offset"] : place["offset"] + count].view(self.dtype).view(place["shape"]).transpose(1, 2)
 
     def load(self, place):
-        return self.mapped(place).contiguous().clone()
+        return self.mapped(place).contiguous().clone().to(self.device.name)
 
     def sdpa(self, copy):
-        return self.torch.nn.functional.scaled_dot_product_attention(*copy[:3], **self.options)
+        with self.device.kernels():
+            return self.torch.nn.functional.scaled_dot_product_attention(*copy[:3], **self.options)
 
     def prepare(self):
         """First call of everything, and the extra memory of forward and backward together."""
@@ -72,7 +123,7 @@ class Sdpa:
             if self.backward:
                 self.grad(copy)
 
-        peak = peak_during(call)
+        peak = self.device.peak(call)
         results = self.torch.autograd.grad if self.backward else None
         copy = self.copies[0]
         asked = copy[:3] if results else [copy[4]]  # results themselves are not extra
@@ -93,6 +144,8 @@ class Sdpa:
             return (self.sdpa(copy),)
 
     def time(self, calls):
+        if self.device.on_cuda:
+            return sum(self.device.seconds(self.call) for _ in range(calls))
         start = time.perf_counter()
         for _ in range(calls):
             self.call()
@@ -115,6 +168,7 @@ def main():
 
         torch.set_num_threads(threads)
         torch.nn.functional.scaled_dot_product_attention  # 2.0 and later
+        device = Device(torch, sys.argv[2])
     except Exception as error:
         answer(error=f"{error}")
         return
@@ -125,10 +179,12 @@ def main():
         try:
             if request["op"] == "prepare":
                 case = None
-                case = Sdpa(torch, request)
+                case = Sdpa(device, request)
                 answer(extra_bytes=case.prepare())
             elif request["op"] == "time":
                 answer(seconds=case.time(request["calls"]))
+            elif request["op"] == "matmul":
+                answer(seconds=device.matmul_seconds(request["size"]))
             elif request["op"] == "fetch":
                 case.fetch()
                 answer()

@@ -131,7 +131,9 @@ Status device(int index, CudaDevice** device) {
   static std::mutex mutex;
   static std::map<int, std::unique_ptr<CudaDevice>> devices;
   const Driver* with = nullptr;
-  SPLITQ_TRY(driver(&with));
+  if (const Status found = driver(&with); !found.ok()) {
+    return Status::unsupported(fmt::format("device: cuda:{}; must be cpu or emulator here: {}", index, found.message));
+  }
   const std::lock_guard lock(mutex);
   std::unique_ptr<CudaDevice>& found = devices[index];
   if (!found) SPLITQ_TRY(CudaDevice::open(*with, index, kernel_cache(), &found));

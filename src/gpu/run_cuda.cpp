@@ -32,10 +32,6 @@ Status architecture_of(const cuda::CudaDevice& device, std::string* architecture
 }  // namespace
 
 Status cuda_target(int index, Target* target, std::string* architecture) {
-  const cuda::Driver* driver = nullptr;
-  if (const Status found = cuda::driver(&driver); !found.ok()) {
-    return Status::unsupported(fmt::format("device: cuda:{}; must be cpu or emulator here: {}", index, found.message));
-  }
   cuda::CudaDevice* device = nullptr;
   SPLITQ_TRY(cuda::device(index, &device));
   *target = target_of(*device);

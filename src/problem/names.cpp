@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <charconv>
 #include <span>
 
 namespace splitq {
@@ -43,6 +44,19 @@ const char* to_string(DeviceKind kind) {
 
 std::string to_string(Device device) {
   return device.kind == DeviceKind::kCuda ? fmt::format("cuda:{}", device.index) : to_string(device.kind);
+}
+
+std::optional<Device> parse_device(std::string_view text) {
+  for (const DeviceKind kind : {DeviceKind::kAuto, DeviceKind::kCpu, DeviceKind::kCuda, DeviceKind::kEmulator}) {
+    if (text == to_string(kind)) return Device{kind, 0};
+  }
+  constexpr std::string_view kCuda = "cuda:";
+  if (!text.starts_with(kCuda)) return std::nullopt;
+  int index = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data() + kCuda.size(), end, index);
+  if (error != std::errc{} || at != end || index < 0) return std::nullopt;
+  return Device{DeviceKind::kCuda, index};
 }
 
 bool is_valid(DType dtype) { return dtype >= DType::kFp32 && dtype <= DType::kBool; }

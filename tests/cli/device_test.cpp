@@ -64,6 +64,31 @@ TEST_F(DeviceFlag, RefusalsLeaveNothing) {
   EXPECT_EQ(files().size(), before.size() + 1);
 }
 
+TEST_F(DeviceFlag, DevicesOfADriver) {
+  ::setenv("LD_LIBRARY_PATH", SPLITQ_FAKE_DRIVER_FOLDER, 1);
+  const Outcome refused = attend("cuda:7", "out.npy"), bench = run({"bench", "--device", "cuda:7"});
+  const Outcome doctor = run({"doctor", "--json"});
+  const Outcome explain =
+      run({"explain", "--device", "cuda:1", "--backward", "--dtype", "bf16", "--seqlen-q", "64", "--head-dim", "64"});
+  ::unsetenv("LD_LIBRARY_PATH");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(refused.err, "splitq: device: cuda:7; it may be cuda:0 to cuda:1\n");
+  EXPECT_EQ(bench.err, refused.err);
+  EXPECT_EQ(json::parse(doctor.out)["auto"]["device"], "cuda:0");
+  EXPECT_EQ(explain.err, "splitq: device: cuda:1 for backward; must be cpu: gradients are computed there alone\n");
+}
+
+TEST_F(DeviceFlag, BenchRefusesWhatItDoesNotMeasure) {
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {"--device", "emulator"}, {"--device", "cuda", "--backward"}, {"--device", "cuda", "--decode"}}) {
+    std::vector<std::string> args{"bench", "--no-torch"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Outcome outcome = run(args);
+    EXPECT_EQ(outcome.status, 2) << outcome.out;
+    EXPECT_EQ(outcome.err.find("splitq: --device: " + more[1]), 0u) << outcome.err;
+  }
+}
+
 TEST_F(DeviceFlag, ExplainCounts) {
   const std::vector<std::string> args{"explain",    "--device", "emulator", "--count", "--dtype",    "fp16",
                                       "--seqlen-q", "128",      "--heads",  "2",       "--head-dim", "64"};
