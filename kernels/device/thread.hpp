@@ -12,6 +12,13 @@ inline constexpr u32 kWarpSize = 32;
 /// %tid.x
 SPLITQ_INSTRUCTION u32 thread_index() SPLITQ_PTX({ return threadIdx.x; });
 
+/// The same, read where it stands: what is made of it is not kept in registers from earlier uses.
+SPLITQ_INSTRUCTION u32 thread_index_here() SPLITQ_PTX({
+  u32 x;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
+  return x;
+});
+
 /// %ctaid
 SPLITQ_INSTRUCTION u32 block_index_x() SPLITQ_PTX({ return blockIdx.x; });
 SPLITQ_INSTRUCTION u32 block_index_y() SPLITQ_PTX({ return blockIdx.y; });
@@ -26,6 +33,16 @@ SPLITQ_INSTRUCTION void bar_sync() SPLITQ_PTX({ asm volatile("bar.sync 0;" ::: "
 /// bar.sync id, count: `count` threads, a multiple of the warp size; id 0 to 15, 0 being bar_sync()'s.
 SPLITQ_INSTRUCTION void bar_sync(u32 id, u32 count) SPLITQ_PTX({
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(count) : "memory");
+});
+
+/// bar.red.or.pred 0 (9.7.13, bar): bar.sync 0, and true in every thread if `predicate` is in one.
+SPLITQ_INSTRUCTION bool bar_red_or(bool predicate) SPLITQ_PTX({
+  u32 result;
+  asm volatile("{.reg .pred p, q; setp.ne.u32 p, %1, 0; bar.red.or.pred q, 0, p; selp.u32 %0, 1, 0, q;}"
+               : "=r"(result)
+               : "r"(static_cast<u32>(predicate))
+               : "memory");
+  return result != 0;
 });
 
 /// bar.warp.sync (9.7.13, bar.warp.sync): the warp; orders its accesses to memory.

@@ -36,26 +36,27 @@ struct Forward {
 
   const ForwardParams& p;
   const Rows<true, true>& rows;
+  const int thread;
   int first_row;     // of this block, at the moment
   int first_column;  // of v
   float out[kRows][C.columns];
 
-  SPLITQ_DEVICE Forward(const ForwardParams& params, const Rows<true, true>& block_rows)
-      : p(params), rows(block_rows) {}
+  SPLITQ_DEVICE Forward(const ForwardParams& params, const Rows<true, true>& block_rows, u32 own_thread)
+      : p(params), rows(block_rows), thread(static_cast<int>(own_thread)) {}
 
-  SPLITQ_DEVICE static int lane() { return static_cast<int>(thread_index() % kWarpSize); }
-  SPLITQ_DEVICE static int warp() { return static_cast<int>(thread_index() / kWarpSize); }
+  SPLITQ_DEVICE int lane() const { return thread % static_cast<int>(kWarpSize); }
+  SPLITQ_DEVICE int warp() const { return thread / static_cast<int>(kWarpSize); }
   SPLITQ_DEVICE int row_number(int r) const { return first_row + warp() * kRows + r; }
-  SPLITQ_DEVICE static u32 weight_address(int r, int key) {
+  SPLITQ_DEVICE u32 weight_address(int r, int key) const {
     return shared_base() + kSmem.weights + static_cast<u32>((warp() * kRows + r) * kWeightRowBytes + key * 4);
   }
-  SPLITQ_DEVICE static u32 statistic_address(int r, Statistic which) {
+  SPLITQ_DEVICE u32 statistic_address(int r, Statistic which) const {
     return shared_base() + kSmem.statistics + static_cast<u32>((warp() * kRows + r) * kStatisticsBytes + which * 4);
   }
 
   /// Where the keys of a tile are: found once, read by all.
   SPLITQ_DEVICE void place_keys(int j0, int keys) const {
-    const int own = static_cast<int>(thread_index());
+    const int own = thread;
     if (own >= keys) return;
     i64 page = rows.sequence, row = rows.k_begin + j0 + own;
     if (p.page_size > 0) {
@@ -81,7 +82,7 @@ struct Forward {
   template <class PlaceOf>
   SPLITQ_DEVICE void stage(u32 to, int count, int row_bytes, const void* from, i64 column_stride, int d0,
                            const PlaceOf& place_of) const {
-    for (int i = static_cast<int>(thread_index()); i < count * kDepth; i += C.threads()) {
+    for (int i = thread; i < count * kDepth; i += C.threads()) {
       const int r = i / kDepth, d = i % kDepth;
       i64 offset = 0;
       const bool inside = d0 + d < p.head_dim && place_of(r, offset);
@@ -140,8 +141,8 @@ struct Forward {
 
   /// Scores to weights, in shared memory; the rows' statistics follow. One row after another: a loop that stays one.
   SPLITQ_DEVICE void softmax(int j0, const float (&s)[kRows]) {
-    const LogitSteps steps{false, p.softcap > 0.0f, p.bias != nullptr, p.alibi_slopes != nullptr, p.mask != nullptr,
-                           true};
+    const LogitSteps steps{
+        false, p.softcap > 0.0f, p.bias != nullptr, p.alibi_slopes != nullptr, p.mask != nullptr, true, false};
     const int key = j0 + lane();
     SPLITQ_UNROLL
     for (int r = 0; r < kRows; ++r) st_shared_f32(weight_address(r, lane()), s[r]);
@@ -262,7 +263,8 @@ void forward(const ForwardParams params) {
   const u32 chunk = block_index_x() % chunks;
   Rows<true, true> rows(params);
   if (!rows.place(block_index_x() / chunks, kConfig.tile_m(), true)) return;
-  Forward<kConfig>(params, rows).compute(rows.first_row, static_cast<int>(chunk) * kConfig.block_columns());
+  Forward<kConfig>(params, rows, thread_index())
+      .compute(rows.first_row, static_cast<int>(chunk) * kConfig.block_columns());
 }
 
 }  // namespace splitq::general

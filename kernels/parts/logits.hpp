@@ -15,6 +15,7 @@ struct LogitSteps {
   bool scaled;  // times p.scale
   bool softcap, bias, alibi, mask;
   bool bounded;  // to kLargestLogit
+  bool poisons;  // an infinite score becomes NaN: it is a sum that overflowed, and must be found
 };
 
 /// tanh by 2^x: exact to a few units in the last place; saturates.
@@ -57,6 +58,7 @@ template <Element kElement>
 SPLITQ_DEVICE float logit_of(float score, const ForwardParams& p, const LogitSteps& steps, const LogitRow& r, int off,
                              int key, bool some_hidden) {
   bool hidden = some_hidden && (key < r.row.begin || key >= r.row.end);
+  if (steps.poisons) score = fma_rn(score, 0.0f, score);
   float x = steps.scaled ? score * p.scale : score;
   if (steps.softcap) x = p.softcap * tanh_by_ex2(x / p.softcap);
   if (steps.bias && !hidden && r.row.query >= 0) {

@@ -1,6 +1,7 @@
 // The one template parameter of the sm80 family's forward: what is known when a kernel is compiled.
 #pragma once
 
+#include "general/config.hpp"
 #include "shared/element.hpp"
 
 namespace splitq::sm80 {
@@ -43,6 +44,11 @@ struct Config {
 /// Columns of a panel: a tile lies in shared memory as panels of 64 or 32 columns, rows of 128 or 64 bytes.
 constexpr int panel_columns(int head_dim) { return head_dim % 64 == 0 ? 64 : 32; }
 
+/// The general kernel by the same threads, for rows that matrix instructions get wrong.
+constexpr general::Config careful(const Config& c) {
+  return {.element = c.element, .warps = c.warps, .warp_rows = 4, .columns = 4};
+}
+
 /// Dynamic shared memory. Host and device take sizes and offsets from here.
 struct SmemLayout {
   int q, k, v;  // byte offsets; K and V of the first stage
@@ -57,9 +63,12 @@ constexpr SmemLayout smem_layout(const Config& c) {
   layout.k = layout.q + c.tile_m * c.head_dim * element_bytes;
   layout.v = layout.k + c.tile_n * c.head_dim * element_bytes;
   layout.stage = c.tile_n * (c.head_dim + c.head_dim_v) * element_bytes;
-  const int end = layout.k + c.stages * layout.stage;
-  const int out_end = c.tile_m * c.head_dim_v * element_bytes;  // the output is staged over everything
-  layout.bytes = end > out_end ? end : out_end;
+  layout.bytes = layout.k + c.stages * layout.stage;
+  // What comes after the loop lies over everything.
+  const int out_bytes = c.tile_m * c.head_dim_v * element_bytes;
+  const int careful_bytes = general::smem_layout(careful(c)).bytes;
+  if (layout.bytes < out_bytes) layout.bytes = out_bytes;
+  if (layout.bytes < careful_bytes) layout.bytes = careful_bytes;
   return layout;
 }
 

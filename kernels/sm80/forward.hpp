@@ -9,6 +9,7 @@
 // The three changes against FlashAttention-1: O stays unnormalised, blocks are tiles of queries, no warp shares a row with another.
 #pragma once
 
+#include "general/forward.hpp"
 #include "parts/logits.hpp"
 #include "parts/softmax.hpp"
 #include "parts/tile.hpp"
@@ -23,9 +24,11 @@ template <Config kConfig>
 struct Forward {
   static constexpr Config C = kConfig;
   static constexpr int kTiles = C.row_tiles();
-  static constexpr int kKeyColumns = C.tile_n / 8;      // fragments of S in a row tile
-  static constexpr int kOutColumns = C.head_dim_v / 8;  // fragments of O
-  static constexpr LogitSteps kSteps{C.transformed(), C.softcap, C.bias, C.alibi, C.mask, C.transformed()};
+  static constexpr int kKeyColumns = C.tile_n / 8;            // fragments of S in a row tile
+  static constexpr int kOutColumns = C.head_dim_v / 8;        // fragments of O
+  static constexpr bool kWide = C.element == Element::kBf16;  // scores may overflow fp32
+  static constexpr bool kPoisons = kWide && (C.transformed() || C.mask);
+  static constexpr LogitSteps kSteps{C.transformed(), C.softcap, C.bias, C.alibi, C.mask, C.transformed(), kPoisons};
   using Type = HalfType<C.element>;
   using QTile = SharedTile<C.tile_m, C.head_dim, panel_columns(C.head_dim)>;
   using KTile = SharedTile<C.tile_n, C.head_dim, panel_columns(C.head_dim)>;
@@ -161,8 +164,11 @@ struct Forward {
     }
   }
 
-  /// The one division, the sink and the log-sum-exp.
-  SPLITQ_DEVICE void finish() {
+  /// The one division, the sink and the log-sum-exp. True if a result of this thread is in doubt: it is not finite, as where a
+  /// key that is hidden has NaN in V (0 * NaN); or all scores of a row overflowed to -inf.
+  SPLITQ_DEVICE bool finish() {
+    float zero = 0.0f;  // NaN once a result is not finite
+    bool lost = false;
     const float logit = C.transformed() ? 1.0f : p.scale;  // of one score
     const bool writes_lse = p.softmax_lse != nullptr && thread_index() % kQuad == 0;
     SPLITQ_UNROLL
@@ -178,12 +184,16 @@ struct Forward {
         // From here on in natural logits: softmax_lse is rounded as few times as can be.
         RowEnd end = end_row(sum * share, share, highest == kMinusInfinity ? 0.0f : highest * logit, sink);
         if constexpr (C.dropout) end.factor *= p.dropout_factor;
+        if constexpr (kWide && !kPoisons) lost = lost || (sum == 0.0f && row.begin < row.end);
         const bool unused = C.indexed && row.query < 0;
         if (unused) end.softmax_lse = kMinusInfinity;
         SPLITQ_UNROLL
         for (int d = 0; d < kOutColumns; ++d) {
           SPLITQ_UNROLL
-          for (int i = 2 * h; i < 2 * h + 2; ++i) out[m][d][i] = unused ? 0.0f : out[m][d][i] * end.factor;
+          for (int i = 2 * h; i < 2 * h + 2; ++i) {
+            out[m][d][i] = unused ? 0.0f : out[m][d][i] * end.factor;
+            zero = fma_rn(out[m][d][i], 0.0f, zero);
+          }
         }
         const int number = row_number(m, h);
         if (writes_lse && number < rows.written()) {
@@ -191,14 +201,30 @@ struct Forward {
         }
       }
     }
+    return zero != 0.0f || lost;
+  }
+
+  /// The rows of the tile again, by code that never multiplies what is hidden and adds up in fp64 where it must.
+  SPLITQ_DEVICE void compute_again() {
+    using Careful = general::Forward<careful(C)>;
+    Rows<true, true> tile(p);  // found again: kept, it would take registers from the loop
+    tile.place(block_index_x(), C.tile_m, C.pack_group);
+    Careful careful(p, tile, thread_index_here());
+    SPLITQ_NO_UNROLL
+    for (int row = 0; row < C.tile_m; row += Careful::C.tile_m()) {
+      SPLITQ_NO_UNROLL
+      for (int column = 0; column < p.head_dim_v; column += Careful::C.block_columns()) {
+        careful.compute(tile.first_row + row, column);
+      }
+    }
   }
 
   /// Through shared memory, so that rows are written 16 bytes at a time.
   SPLITQ_DEVICE void write_out() {
     const OutTile tile{shared_base()};
-    const int lane = static_cast<int>(thread_index() % kWarpSize);
-    const int warp_row = static_cast<int>(thread_index() / kWarpSize) * kTiles * 16;
-    bar_sync();  // Q, K and V have been read
+    const int thread = static_cast<int>(thread_index_here());
+    const int lane = thread % static_cast<int>(kWarpSize);
+    const int warp_row = thread / static_cast<int>(kWarpSize) * kTiles * 16;
     SPLITQ_UNROLL
     for (int m = 0; m < kTiles; ++m) {
       SPLITQ_UNROLL
@@ -212,7 +238,7 @@ struct Forward {
     }
     bar_sync();
     constexpr int kChunks = C.head_dim_v / kChunk;
-    for (int i = static_cast<int>(thread_index()); i < C.tile_m * kChunks; i += C.threads()) {
+    for (int i = thread; i < C.tile_m * kChunks; i += C.threads()) {
       const int row = rows.first_row + i / kChunks;
       const int column = i % kChunks * kChunk;
       if (row >= rows.written() || (C.padded && column >= p.head_dim_v)) continue;
@@ -303,8 +329,11 @@ struct Forward {
       }
     }
     cp_async_wait_group<0>();
-    finish();
-    write_out();
+    if (bar_red_or(finish())) {  // from here on Q, K and V have been read
+      compute_again();
+    } else {
+      write_out();
+    }
   }
 };
 

@@ -143,23 +143,25 @@ void Block::warp_barrier() {
   });
 }
 
-void Block::barrier(unsigned id, unsigned count) {
+void Block::arrive_at(unsigned id, unsigned count, const char* instruction, bool predicate) {
   if (id >= barriers_.size() || count % kLanes != 0 || count > threads_.size()) {
     machine_.findings.add(Fault::kBarrier, running_,
-                          "bar.sync {}, {}: the id may be 0 to 15 and the count a multiple of 32, at most {}", id,
-                          count, threads_.size());
+                          "{} {}, {}: the id may be 0 to 15 and the count a multiple of 32, at most {}", instruction,
+                          id, count, threads_.size());
     stop();
   }
   Barrier& b = barriers_[id];
-  if (!b.arrived.empty() && b.count != count) {
-    machine_.findings.add(Fault::kBarrier, running_, "bar.sync {}, {} where threads {} wait with a count of {}", id,
-                          count, ranges_of(b.arrived), b.count);
+  const bool first = b.arrived.empty();
+  if (!first && (b.count != count || std::strcmp(b.instruction, instruction) != 0)) {
+    machine_.findings.add(Fault::kBarrier, running_, "{} {}, {} where threads {} wait at {} with a count of {}",
+                          instruction, id, count, ranges_of(b.arrived), b.instruction, b.count);
     stop();
   }
-  b.count = count;
+  b.count = count, b.instruction = instruction;
+  b.any = predicate || (!first && b.any);
   b.arrived.push_back(running_);
   threads_[running_].waits_for =
-      count == 0 ? fmt::format("bar.sync {}", id) : fmt::format("bar.sync {}, {}", id, count);
+      count == 0 ? fmt::format("{} {}", instruction, id) : fmt::format("{} {}, {}", instruction, id, count);
   complete_if_full(b);
   // Whoever completed it is ready like the others, and the order is open.
   switch_to_next();
@@ -183,7 +185,7 @@ void Block::complete(Barrier& b) {
   }
   clocks_.join(b.arrived);
   for (const auto& [warp, n] : lanes) warps_[warp].accesses.flush(counters());
-  for (const unsigned t : b.arrived) set_ready(t);
+  for (const unsigned t : b.arrived) threads_[t].any = b.any, set_ready(t);
   b.arrived.clear();
   ++counters().barriers;
 }

@@ -59,7 +59,12 @@ class Block {
   }
 
   /// bar.sync; count 0: all threads of the block that have not ended.
-  void barrier(unsigned id, unsigned count);
+  void barrier(unsigned id, unsigned count) { arrive_at(id, count, "bar.sync", false); }
+  /// bar.red.or of barrier 0, all threads.
+  bool reduce_or(bool predicate) {
+    arrive_at(0, 0, "bar.red.or", predicate);
+    return threads_[running_].any;
+  }
   void warp_barrier();
 
   // Memory ------------------------------------------------------------------------------------------------------------
@@ -83,6 +88,7 @@ class Block {
   struct Thread {
     AsyncCopies copies;
     std::string waits_for;  // empty: can run, or has ended
+    bool any = false;       // what the last barrier's predicates come to
     bool ended = false;
   };
   struct Warp {
@@ -93,6 +99,8 @@ class Block {
   };
   struct Barrier {
     unsigned count = 0;
+    const char* instruction = nullptr;
+    bool any = false;
     std::vector<unsigned> arrived;  // threads
   };
 
@@ -105,6 +113,7 @@ class Block {
 
   bool arrive(const char* instruction, void* operand);
   Operands begin_act();
+  void arrive_at(unsigned id, unsigned count, const char* instruction, bool predicate);
   void complete(Barrier& barrier);
   void complete_if_full(Barrier& barrier);
   void report_deadlock();

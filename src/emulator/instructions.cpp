@@ -81,6 +81,7 @@ float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysi
 // thread.hpp
 
 u32 thread_index() { return block().thread(); }
+u32 thread_index_here() { return block().thread(); }
 u32 block_index_x() { return block().index().x; }
 u32 block_index_y() { return block().index().y; }
 u32 block_index_z() { return block().index().z; }
@@ -88,6 +89,7 @@ u32 grid_size_x() { return block().grid().x; }
 
 void bar_sync() { block().barrier(0, 0); }
 void bar_sync(u32 id, u32 count) { block().barrier(id, count); }
+bool bar_red_or(bool predicate) { return block().reduce_or(predicate); }
 void bar_warp_sync() { block().warp_barrier(); }
 
 u32 shfl_sync_bfly(u32 value, u32 mask) { return bfly(value, mask); }

@@ -345,6 +345,12 @@ TEST(Barrier, against_its_rules) {
   expect_flagged(
       Launch{}, Fault::kBarrier, [] { bar_sync(1, 31); }, "a multiple of 32");
   expect_flagged(Launch{.threads = 64}, Fault::kBarrier, [] { bar_sync(1, thread_index() < 32 ? 64 : 32); });
+  expect_flagged(Launch{.threads = 64}, Fault::kBarrier, [] {
+    if (thread_index() < 32)
+      bar_sync();
+    else
+      bar_red_or(true);
+  });
 }
 
 }  // namespace

@@ -55,6 +55,24 @@ TEST(Thread, vote) {
   EXPECT_EQ(by_lane([](u32) { return vote_any(false) ? 1.0f : 0.0f; }), std::vector<float>(kWarpSize, 0));
 }
 
+TEST(Thread, barriers_that_reduce) {
+  for (const u32 chosen : {5u, 77u, 1000u}) {
+    std::vector<u32> out(96);
+    const Launch launch{.threads = 96, .shared_bytes = 384, .memory = {writable("out", out.data(), 384)}};
+    const auto kernel = [&] {
+      const u32 own = shared_base() + thread_index() * 4, other = shared_base() + (95 - thread_index()) * 4;
+      st_shared_u32(own, thread_index());
+      const bool any = bar_red_or(thread_index() == chosen);
+      const bool none = bar_red_or(false);
+      st_global(&out[thread_index()], any && !none ? ld_shared_u32(other) : 1000 + static_cast<u32>(none));
+    };
+    for_each_run(launch, kernel, [&](const Report& report) {
+      expect_clean(report);
+      for (u32 t = 0; t < 96; ++t) EXPECT_EQ(out[t], chosen < 96 ? 95 - t : 1000);
+    });
+  }
+}
+
 TEST(Thread, named_barriers_are_of_those_who_use_them) {
   std::vector<u32> out(128);
   const Launch launch{.threads = 128, .shared_bytes = 512, .memory = {writable("out", out.data(), 512)}};
