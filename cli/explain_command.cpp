@@ -12,6 +12,7 @@
 
 #include "commands.hpp"
 #include "count.hpp"
+#include "default_device.hpp"
 #include "flags.hpp"
 #include "tensor.hpp"
 
@@ -82,13 +83,13 @@ class ExplainCommand {
   }
 
   void run() {
-    const Execution execution = execution_flags_.execution();
+    Execution execution = execution_flags_.execution();
     try {
       if (count_) check_countable(execution);
       describe();
-      if (execution.device.kind == DeviceKind::kCuda) place(execution.device);
+      choose_device(&execution);
       const BackwardTensors& t = tensors_;
-      const ForwardTensors forward{t.q, t.k, t.v, t.out, t.softmax_lse};
+      const ForwardTensors forward = forward_of(t);
       const Plan made = backward_ ? plan(tensors_, options_, execution) : plan(forward, options_, execution);
       if (count_) counters_ = count(forward, options_);
       print(made);
@@ -100,6 +101,20 @@ class ExplainCommand {
   }
 
  private:
+  static ForwardTensors forward_of(const BackwardTensors& t) { return {t.q, t.k, t.v, t.out, t.softmax_lse}; }
+
+  /// As attend does: auto is a GPU that computes it, else the CPU.
+  void choose_device(Execution* execution) {
+    const bool automatic = execution->device.kind == DeviceKind::kAuto;
+    if (automatic) execution->device = default_device().device;
+    if (execution->device.kind != DeviceKind::kCuda) return;
+    place(execution->device);
+    if (!automatic) return;
+    const Support support = backward_ ? is_supported(tensors_, options_, *execution)
+                                      : is_supported(forward_of(tensors_), options_, *execution);
+    if (!support) place(execution->device = {});
+  }
+
   /// All tensors lie there.
   void place(Device device) {
     BackwardTensors& t = tensors_;

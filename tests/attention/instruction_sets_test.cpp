@@ -28,7 +28,7 @@ std::vector<AttentionCase> cases_of(DType dtype) {
 TEST(InstructionSets, AtLeastOneIsAvailableAndOneIsChosen) {
   EXPECT_FALSE(available_instruction_sets().empty());
   int chosen = 0;
-  for (const BackendInfo& backend : backends()) chosen += backend.chosen;
+  for (const BackendInfo& backend : backends()) chosen += backend.chosen && backend.name.starts_with("cpu/");
   EXPECT_EQ(chosen, 1);
 }
 
@@ -66,7 +66,9 @@ TEST(InstructionSets, TheEnvironmentForcesOneUnlessTheCallNamesAnother) {
     AttentionCase c;
     const CallTensors call(c, make_inputs(c, 1));
     EXPECT_EQ(plan(call.forward(), call.options, c.execution).backend(), "cpu/" + name);
-    for (const BackendInfo& backend : backends()) EXPECT_EQ(backend.chosen, backend.name == "cpu/" + name);
+    for (const BackendInfo& backend : backends()) {
+      if (backend.name.starts_with("cpu/")) EXPECT_EQ(backend.chosen, backend.name == "cpu/" + name);
+    }
     expect_accurate(c);
     c.execution.instruction_set = "scalar";
     EXPECT_EQ(plan(call.forward(), call.options, c.execution).backend(), "cpu/scalar");

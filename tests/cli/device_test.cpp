@@ -64,6 +64,37 @@ TEST_F(DeviceFlag, RefusalsLeaveNothing) {
   EXPECT_EQ(files().size(), before.size() + 1);
 }
 
+class GpuDeviceFlag : public DeviceFlag {
+ protected:
+  GpuDeviceFlag() { ::unsetenv("CUDA_VISIBLE_DEVICES"); }
+  void SetUp() override {
+    const json told = json::parse(run({"doctor", "--json"}).out);
+    if (told["auto"]["device"] == "cpu") GTEST_SKIP() << told["auto"]["why"].get<std::string>();
+  }
+};
+
+TEST_F(GpuDeviceFlag, AGpuComputesWhatTheCpuDoes) {
+  for (const char* dtype : {"fp32", "fp16", "bf16"}) {
+    const std::vector<std::string> more{"--dtype", dtype, "--causal"};
+    ASSERT_EQ(attend("cpu", "cpu.npy", more).status, 0);
+    for (const char* device : {"cuda", "cuda:0", "auto"}) {
+      const Outcome there = attend(device, "gpu.npy", more);
+      ASSERT_EQ(there.status, 0) << there.err;
+      if (std::string(dtype) == "fp16") continue;  // its files are not of float32
+      EXPECT_LE(largest_difference("cpu.npy", "gpu.npy"), 0.02) << dtype;
+    }
+  }
+}
+
+TEST_F(GpuDeviceFlag, ExplainAndBench) {
+  Outcome outcome = run({"explain", "--dtype", "bf16", "--seqlen-q", "512", "--head-dim", "64"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("backend      cuda:0/"), std::string::npos) << outcome.out;
+  outcome = run({"bench", "--device", "cuda", "--no-torch", "--seqlen", "1024", "--head-dim", "64", "--causal", "no"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("TFLOP/s"), std::string::npos) << outcome.out;
+}
+
 TEST_F(DeviceFlag, DevicesOfADriver) {
   ::setenv("LD_LIBRARY_PATH", SPLITQ_FAKE_DRIVER_FOLDER, 1);
   const Outcome refused = attend("cuda:7", "out.npy"), bench = run({"bench", "--device", "cuda:7"});
