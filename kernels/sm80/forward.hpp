@@ -289,9 +289,14 @@ struct Forward {
       v_copier.open(v_tile, key_rows(p.v, p.v_stride, j0), p.v_stride.row);
     }
     const auto logits = [&] {
-      const bool some_hidden = j0 + C.tile_n > all_end || j0 < all_begin;
-      if (some_hidden || C.transformed() || C.mask) {
+      const auto convert = [&](bool some_hidden) {
         to_logits<C.element>(p, kSteps, rows.sequence, own_row, rows.off, j0 + column, some_hidden, s);
+      };
+      // Two copies of the code: what the inner tiles need not know takes no registers there.
+      if (j0 + C.tile_n > all_end || j0 < all_begin) {
+        convert(true);
+      } else if constexpr (C.transformed() || C.mask) {
+        convert(false);
       }
     };
     const auto weights = [&] {
