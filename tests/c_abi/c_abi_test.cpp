@@ -1,6 +1,7 @@
 // The C interface gives what the C++ interface gives, and refuses what it cannot read.
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstring>
 #include <random>
 #include <string>
@@ -181,6 +182,18 @@ TEST_F(CAbiTest, StructsAreVersioned) {
   q.c.struct_size = sizeof(splitq_tensor) - 1;
   EXPECT_EQ(splitq_forward(&t, nullptr, nullptr), SPLITQ_INVALID_ARGUMENT);
   EXPECT_EQ(std::string(splitq_last_error()).rfind("q.struct_size: ", 0), 0u) << splitq_last_error();
+}
+
+TEST_F(CAbiTest, AnExecutionFromBeforeItHadAStream) {
+  splitq_execution older = SPLITQ_EXECUTION_INIT;
+  int behind = 0;  // what lies behind an older caller's struct is not read
+  older.struct_size = offsetof(splitq_execution, stream), older.stream = &behind;
+  EXPECT_EQ(splitq_forward(&t, nullptr, &older), SPLITQ_OK) << splitq_last_error();
+  older.struct_size = sizeof older;
+  EXPECT_EQ(splitq_forward(&t, nullptr, &older), SPLITQ_INVALID_ARGUMENT);
+  EXPECT_STREQ(splitq_last_error(), "stream: given on cpu; may be given on cuda alone");
+  older.struct_size = offsetof(splitq_execution, stream) - 1;
+  EXPECT_EQ(splitq_forward(&t, nullptr, &older), SPLITQ_INVALID_ARGUMENT);
 }
 
 TEST_F(CAbiTest, RotaryAndAppend) {
