@@ -54,6 +54,10 @@ struct Call {
   std::int64_t rows(std::int64_t b) const { return sequences[b].seqlen_q * problem.group(); }
   std::int64_t splits(std::int64_t b) const;
   std::int64_t key_tiles(std::int64_t b) const;
+  /// Index into `packed` of a key tile.
+  std::int64_t packed_index(std::int64_t b, std::int64_t head_kv, std::int64_t tile) const {
+    return first_packed[static_cast<std::size_t>(b)] + head_kv * key_tiles(b) + tile;
+  }
   Rows q(std::int64_t b, std::int64_t h) const { return rows_of(tensors.q, b, sequences[b].q_begin, h); }
   Rows out(std::int64_t b, std::int64_t h) const { return rows_of(tensors.out, b, sequences[b].q_begin, h); }
   Rows keys(const TensorView& view, std::int64_t b, std::int64_t h) const {

@@ -25,15 +25,8 @@ KeySums::KeySums(Call& call, const Kernels& kernels, const PackedKeys& keys)
     fill(t.dk, 0.0f);
     fill(t.dv, 0.0f);
   }
-  std::int64_t most = 0;  // rows of one round
-  for (std::int64_t round = 0; round < keys.rounds(); ++round) {
-    const PackedKeys::Pairs pairs = keys.pairs(round);
-    std::int64_t rows = 0;
-    for (std::int64_t i = pairs.begin; i < pairs.end; ++i) {
-      rows += call.sequences[static_cast<std::size_t>(i / call.problem.heads_kv)].seqlen_k;
-    }
-    most = std::max(most, rows);
-  }
+  const std::int64_t most =
+      keys.most_of_round([&](std::int64_t b) { return call.sequences[static_cast<std::size_t>(b)].seqlen_k; });
   call.key_sums.resize(call.sequences.size() * static_cast<std::size_t>(call.problem.heads_kv));
   memory_ = allocate(static_cast<std::size_t>(most * row_floats(call.problem)) * sizeof(float));
 }

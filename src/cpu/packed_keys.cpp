@@ -21,16 +21,11 @@ PackedKeys::PackedKeys(Call& call, const Kernels& kernels) : call_(call), kernel
   const std::int64_t all = static_cast<std::int64_t>(call.sequences.size()) * heads;
   rounds_ = (all + plan.pack_heads - 1) / plan.pack_heads;
   std::int64_t tiles = 0;
-  std::int64_t most = 0;  // of one round
   for (std::size_t b = 0; b < call.sequences.size(); ++b) {
     call.first_packed.push_back(tiles);
     tiles += call.key_tiles(static_cast<std::int64_t>(b)) * heads;
   }
-  for (std::int64_t round = 0; round < rounds_; ++round) {
-    std::int64_t count = 0;
-    for (std::int64_t i = pairs(round).begin; i < pairs(round).end; ++i) count += call.key_tiles(i / heads);
-    most = std::max(most, count);
-  }
+  const std::int64_t most = most_of_round([&](std::int64_t b) { return call.key_tiles(b); });
   call.packed.resize(static_cast<std::size_t>(tiles));
   memory_ = allocate(static_cast<std::size_t>(most * tile_floats(call.problem, plan, kernels)) * sizeof(float));
 }
@@ -62,9 +57,7 @@ void PackedKeys::pack(std::int64_t round) {
   for_each_task(plan.threads, static_cast<std::int64_t>(places.size()), [&](int, std::int64_t i) {
     const Place& at = places[static_cast<std::size_t>(i)];
     float* k = reinterpret_cast<float*>(memory_.get()) + i * floats;
-    const std::int64_t index =
-        call_.first_packed[static_cast<std::size_t>(at.sequence)] + at.head_kv * call_.key_tiles(at.sequence) + at.tile;
-    call_.packed[static_cast<std::size_t>(index)] =
+    call_.packed[static_cast<std::size_t>(call_.packed_index(at.sequence, at.head_kv, at.tile))] =
         kernels_.pack(call_, at.sequence, at.head_kv, at.tile, k, k + k_floats);
   });
 }

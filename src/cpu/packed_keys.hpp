@@ -22,6 +22,17 @@ class PackedKeys {
     std::int64_t begin, end;
   };
   Pairs pairs(std::int64_t round) const;
+  /// The largest sum over the pairs of a round of what count(sequence) says of each.
+  template <class Count>
+  std::int64_t most_of_round(const Count& count) const {
+    std::int64_t most = 0;
+    for (std::int64_t round = 0; round < rounds_; ++round) {
+      std::int64_t sum = 0;
+      for (std::int64_t i = pairs(round).begin; i < pairs(round).end; ++i) sum += count(i / call_.problem.heads_kv);
+      most = std::max(most, sum);
+    }
+    return most;
+  }
   /// Makes the round's tiles, over those of the round before.
   void pack(std::int64_t round);
 

@@ -92,8 +92,7 @@ inline KeyTile load_key_tile(const Call& call, std::int64_t sequence, std::int64
 /// The tile at j0, packed before or loaded now. A packed tile may hold keys behind the last that the caller asks for.
 inline KeyTile key_tile(const Call& call, const Task& task, std::int64_t j0, std::int64_t keys, float* k, float* v) {
   if (call.plan.pack_heads == 0) return load_key_tile(call, task.sequence, task.head_kv, j0, keys, k, v);
-  const std::int64_t first = call.first_packed[task.sequence] + task.head_kv * call.key_tiles(task.sequence);
-  return call.packed[first + j0 / call.plan.tile_n];
+  return call.packed[call.packed_index(task.sequence, task.head_kv, j0 / call.plan.tile_n)];
 }
 
 inline KeyTile pack(const Call& call, std::int64_t sequence, std::int64_t head_kv, std::int64_t tile, float* k,
